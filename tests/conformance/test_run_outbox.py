@@ -6,7 +6,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings

@@ -23,7 +23,7 @@ from orchestrator.api.flows.stage_settings import (
 )
 from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.outcomes.result_files import write_files
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
 from orchestrator.engine.flows.command_output import PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
@@ -126,7 +126,7 @@ class LocalFiles:
         )
         intake = Intake(self.ledger, run, source=source.name, place_of=place_of)
         taken = await intake.take(batches, advice=str)
-        messages.say_taken(self.console, run.name, taken)
+        start_and_stop_texts.say_taken(self.console, run.name, taken)
 
     # --- commands
 

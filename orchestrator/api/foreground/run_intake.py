@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.outcomes.result_files import row_batches
 from orchestrator.api.outcomes.row_input import drops, input_reading
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.next_command import continue_command
 from orchestrator.api.runs.run_identity import check_reach, find_run, settings_of
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
@@ -108,7 +108,7 @@ class RunIntake:
                 batches, advice=refusal_advice, drops=partial(drops, request, run, self._console)
             )
             self._intake = None
-            messages.say_taken(self._console, run.name, taken)
+            start_and_stop_texts.say_taken(self._console, run.name, taken)
             await self._turn.aclose()
         await ledger.runs.configure(run.id, settings)
         if request.retry_failed:

@@ -6,7 +6,7 @@ from orchestrator.api.flows.apply import apply
 from orchestrator.api.foreground.run_log import log_of, written
 from orchestrator.api.hosting.host import Host, host_of
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.engine import Engine
@@ -58,7 +58,7 @@ async def _serve(host: Host) -> list[RunStatus]:
     async with host.opened() as engine:
         async with host.working(engine):
             recovered, _ = await host.begin(engine, Firing.ALWAYS)
-            messages.say_recovered(host.console, recovered)
+            start_and_stop_texts.say_recovered(host.console, recovered)
             await engine.host.serve_all()
             host.console.info(f"serving {host.path}; stop with Ctrl-C")
             host.ready(engine)

@@ -18,7 +18,7 @@ from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_u
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
 from orchestrator.api.hosting.follower import FollowedRun, as_it_is
 from orchestrator.api.hosting.host import Host
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
@@ -101,7 +101,7 @@ class Foreground:
             )
             engine.commands.on_change()
         await session.recount()
-        messages.say_recovered(self._console, recovered)
+        start_and_stop_texts.say_recovered(self._console, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)
         if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
             self._console.info(f"{run.name}: {told}")
@@ -157,7 +157,7 @@ class Foreground:
         if self._host.engine is None:
             acknowledged = await followed.ask()
             await followed.look()
-            messages.say_joined(self._console, followed.run.name, acknowledged)
+            start_and_stop_texts.say_joined(self._console, followed.run.name, acknowledged)
             self._under_way(around, joining, ledger, followed.run, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)
@@ -199,7 +199,7 @@ class Foreground:
                 await ask_process(ledger, Action.RELEASE, run=followed.run.id)
                 self._console.info(f"{name} is stopped; what is at the service is collected by {held_by}")
             else:
-                messages.say_left(self._console, self._request, held_by)
+                start_and_stop_texts.say_left(self._console, self._request, held_by)
         return await self._end(ledger, followed)
 
     # --- at its beginning
@@ -224,7 +224,7 @@ class Foreground:
 
     def _refusal_advice(self) -> str:
         assert self._standing is not None
-        return messages.refusal_advice(self._request, self._standing, self._safe_s())
+        return start_and_stop_texts.refusal_advice(self._request, self._standing, self._safe_s())
 
     def _under_way(
         self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, run: Run, settings: run_settings.RunSettings
@@ -256,10 +256,10 @@ class Foreground:
         if self._log is not None:
             await self._log.note_failures(ledger, standing.run.id)
         if not summary.interrupted and standing.progress.unfinished:
-            raise await messages.stopped_error(ledger, request, standing, self._gave_up)
+            raise await start_and_stop_texts.stopped_error(ledger, request, standing, self._gave_up)
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake.is_reading
-            messages.say_goodbye(self._console, request, standing, self._safe_s(), is_reading=is_reading)
+            start_and_stop_texts.say_goodbye(self._console, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
 
     async def _summary(self, ledger: Ledger, standing: ServedRun) -> Summary:

@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.flows.flows import flow_named, hand_over, status_of
 from orchestrator.api.hosting.host import Host, host_of
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.engine.engine import Engine
@@ -133,7 +133,7 @@ async def _work(host: Host, firing: Firing, until: Until) -> None:
     """Works on the flows, with the ledger's lock held, until that has come."""
     async with host.opened() as engine, host.working(engine):
         recovered, scheduler = await host.begin(engine, firing)
-        messages.say_recovered(host.console, recovered)
+        start_and_stop_texts.say_recovered(host.console, recovered)
         host.ready(engine)
         await until(engine, scheduler)
         await scheduler.notifier.until_idle()

@@ -14,7 +14,7 @@ import anyio
 from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.api.hosting.follower import LOOK_S, check_place
 from orchestrator.api.inspect.standstill import tell_standstills
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.ledger_rescue import rescuing
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
@@ -119,7 +119,7 @@ class Host:
                 open_engine(self.path, self.connection, self.dependencies, self.console) as engine,
                 rescuing(engine.ledger),
             ):
-                messages.say_opened(self.console, engine.ledger)
+                start_and_stop_texts.say_opened(self.console, engine.ledger)
                 self.engine = engine
                 if self.is_stopped_by_others:
                     engine.commands.stops_when_asked(self.stop)
@@ -137,7 +137,7 @@ class Host:
 
     async def _stop_when_asked(self, engine: Engine) -> None:
         await self.stop.wait()
-        self.console.info(messages.STOPPING)
+        self.console.info(start_and_stop_texts.STOPPING)
         engine.stop()
 
     async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:

@@ -18,7 +18,7 @@ from orchestrator.api.hosting.host import Host
 from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_console import LogConsole
 from orchestrator.api.python.program_flows import ProgramFlows
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import Acknowledged, ask_process, beside, rebind
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
@@ -146,7 +146,7 @@ class LedgerSession:
             engine.endpoints.services.functions.update(self.functions)
             async with self.host.working(engine):
                 recovered, scheduler = await self.host.begin(engine, self.flows.firing)
-                messages.say_recovered(self.console, recovered)
+                start_and_stop_texts.say_recovered(self.console, recovered)
                 self.host.ready(engine)
                 await self.flows.taken_up(engine, scheduler)
                 async with self._attaching:
@@ -218,7 +218,7 @@ class LedgerSession:
                 assert isinstance(found.standing, FollowedRun)
                 acknowledged = await found.standing.ask()
                 await found.standing.look()
-                messages.say_joined(self.console, run.name, acknowledged)
+                start_and_stop_texts.say_joined(self.console, run.name, acknowledged)
             self._attached[run.id] = found
             return found
 

@@ -10,7 +10,7 @@ from orchestrator.api.outcomes.row_input import row_variables
 from orchestrator.api.python.inputs import Inputs, pump_of, source_of
 from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
 from orchestrator.api.python.submission_target import check_reachable, target_of
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import Function, display_name, settings_from
 from orchestrator.api.runs.run_lookup import run_named
@@ -163,7 +163,7 @@ class Submission:
             self._problems.add(problem.line, problem.text)
         self._check()
         taken = await ledger.runs.intakes.accept(intake, drop=self.choices.is_on(run_request.REPLACE_INPUT))
-        messages.say_changed(self.session.console, run.name, taken)
+        start_and_stop_texts.say_changed(self.session.console, run.name, taken)
 
     async def _write(
         self, ledger: Ledger, run: Run, settings: RunSettings, intake: OpenIntake, rows: Sequence[PackedRow]

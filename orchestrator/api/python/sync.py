@@ -20,7 +20,7 @@ from orchestrator.api.python.log_console import log
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.pipeline import Pipeline
 from orchestrator.api.python.results import Order, Result
-from orchestrator.api.runs import messages
+from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.keyword_options import (
     OF_SERVICE,
     OF_SUBMIT,
@@ -156,7 +156,7 @@ def _passed(mapping: "_Passing[T]") -> Iterator[T]:
                     yield from page
             except BaseException as error:  # whoever leaves the loop, too
                 if isinstance(error, KeyboardInterrupt):
-                    log.warning("%s", messages.STOPPING)
+                    log.warning("%s", start_and_stop_texts.STOPPING)
                 mapping.end(serving)
                 raise
             mapping.end(serving)

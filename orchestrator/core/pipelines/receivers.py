@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.pipelines.pipeline import News, Notify
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.core.service.s3_config import REFERENCE
 
 WRITTEN_OUT: Final = ""

@@ -20,7 +20,7 @@ from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
-from orchestrator.engine.endpoint.run_failures import RunFailures
+from orchestrator.engine.endpoint.run_stops import RunStops
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
@@ -61,7 +61,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.health = EndpointHealth(self.api, self.clock, self.warn, self.changes)
         self.probe = EndpointProbe(self.api, self.clock, self.health, self.changes)
-        self.runs = RunFailures(self.id, self.clock, self.settings_of, self.warn, self.word, self.changes)
+        self.runs = RunStops(self.id, self.clock, self.settings_of, self.warn, self.word, self.changes)
         self.estimates = EndpointEstimates(
             self.api,
             self.clock,

@@ -17,9 +17,9 @@ from orchestrator.client.notify.delivery import Delivery
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.pipelines.run_news import RunNews
-from orchestrator.engine.flows.courier import Courier
-from orchestrator.engine.flows.notifier import FINISH_S_MAX
+from orchestrator.core.pipelines.run_messages import RunNews
+from orchestrator.engine.flows.flow_notifier import FINISH_S_MAX
+from orchestrator.engine.flows.outbox_sender import OutboxSender
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
@@ -67,10 +67,10 @@ class RunNotifier:
     """What the ledger has of each run, as far as it was looked up."""
 
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _courier: Courier[RunMessage] = field(init=False)
+    _outbox_sender: OutboxSender[RunMessage] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._courier = Courier(
+        self._outbox_sender = OutboxSender(
             outbox=self.ledger.flows.run_outbox,
             send=self.tell,
             name_of=lambda message: f"{message.name}: nobody could be told that it is {message.news}",
@@ -97,14 +97,14 @@ class RunNotifier:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Sends until cancelled."""
-        async with self._courier.working():
+        async with self._outbox_sender.working():
             task_status.started()
             await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
     async def finish(self) -> None:
         """Sends what is to be sent by now, for a while at most. Inside of `serve`."""
         with anyio.move_on_after(FINISH_S_MAX):
-            await self._told(self._courier.until_idle)
+            await self._told(self._outbox_sender.until_idle)
 
     async def interrupted(self) -> None:
         """Tells of the runs of which jobs are left and nothing else was told. After `serve`."""
@@ -112,10 +112,10 @@ class RunNotifier:
         if not left:
             return
         with anyio.move_on_after(LEAVING_S_MAX):
-            async with self._courier.working():
+            async with self._outbox_sender.working():
                 for run in left:
                     await self._interrupt(run)
-                await self._told(self._courier.until_idle)
+                await self._told(self._outbox_sender.until_idle)
 
     async def _interrupt(self, run: int) -> None:
         known = await self.ledger.flows.run_outbox.episodes_of(run)
@@ -127,7 +127,7 @@ class RunNotifier:
         next_s = SELDOM_S
         try:
             await self._look()
-            next_s = await self._courier.send_due()
+            next_s = await self._outbox_sender.send_due()
         except StorageError as error:
             log.warning("what is owed of runs is unknown: %s", error)
         return min(next_s, LOOK_S) if any(map(self._is_told_of, self.sessions)) else next_s

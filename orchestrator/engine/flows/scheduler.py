@@ -19,7 +19,7 @@ from orchestrator.core.pipelines.overlap_policy import startable
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.flows.flow_executor import FlowExecutor, FlowFiles
-from orchestrator.engine.flows.notifier import Notifier
+from orchestrator.engine.flows.flow_notifier import FlowNotifier
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.hosting.run_host import RunHost
@@ -59,7 +59,7 @@ class Scheduler:
     files: FlowFiles
     serving: RunHost
     relay: RowHandover
-    notifier: Notifier
+    notifier: FlowNotifier
     asked: Callable[[], None]
     """Is called once something is asked of runs."""
 

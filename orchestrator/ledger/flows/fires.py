@@ -17,7 +17,7 @@ from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.flow_news import missed_owe
+from orchestrator.ledger.transitions.flow_messages_owed import missed_owe
 
 
 class FoundFires(NamedTuple):

@@ -12,7 +12,7 @@ from orchestrator.ledger.schema.flow_tables import flow_ends, flows, schedules, 
 from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, relays
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
-from orchestrator.ledger.transitions.flow_news import flow_owe, pause_owe
+from orchestrator.ledger.transitions.flow_messages_owed import flow_owe, pause_owe
 from orchestrator.settings.command_requests import ControlAction
 
 

@@ -32,7 +32,7 @@ from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.flow_news import flow_owe
+from orchestrator.ledger.transitions.flow_messages_owed import flow_owe
 from orchestrator.settings.command_requests import ControlAction
 
 _SHORT: Final = (

@@ -16,7 +16,7 @@ from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pip
 from orchestrator.ledger.sqlite.statements import greatest, upsert
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.flow_news import pause_owe
+from orchestrator.ledger.transitions.flow_messages_owed import pause_owe
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
 

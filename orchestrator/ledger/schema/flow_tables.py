@@ -24,7 +24,7 @@ from sqlalchemy import (
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, LIVE, FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.ledger.schema.job_tables import metadata, values_check
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 

@@ -18,7 +18,7 @@ from orchestrator.ledger.schema.handover_tables import groups, handovers, owed, 
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transitions.group_counts import Way, due_add, groups_begin, open_add, ways_through
-from orchestrator.ledger.transitions.run_news import ends_owe
+from orchestrator.ledger.transitions.run_messages_owed import ends_owe
 
 NEVER_US: Final = 1 << 62
 """When a job is due that nobody sends: its step is called anew, and makes others of it or has it fail again."""

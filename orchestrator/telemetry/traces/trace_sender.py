@@ -14,7 +14,7 @@ from orchestrator.ledger.jobs.history import ENDING
 from orchestrator.ledger.reports.event_feed import FeedEvent
 from orchestrator.telemetry.traces.span_ids import is_sampled
 from orchestrator.telemetry.traces.spans import SpanOf, flow_spans, job_spans
-from orchestrator.telemetry.traces.trace_place import SentUntil, TracePlace
+from orchestrator.telemetry.traces.trace_position import SentUntil, TracePosition
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class TraceSender:
     """Sends the spans of the sampled `share` of a ledger's jobs, and those of its flows."""
 
     ledger: Ledger
-    place: TracePlace
+    place: TracePosition
     share: float
     send: Send
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.messages.message_lists import message_page, messages_list
 from orchestrator.api.messages.message_resend import resend_message, resend_now
 from orchestrator.client.http.posts import post_notification
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger

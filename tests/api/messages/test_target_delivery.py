@@ -18,7 +18,7 @@ from orchestrator.api.messages.target_test import send_test
 from orchestrator.client.notify.delivery import TAKEN, Delivery, Outgoing
 from orchestrator.core.pipelines.message_text import letter_of
 from orchestrator.core.pipelines.pipeline import Notify
-from orchestrator.core.pipelines.run_news import RunNews, run_message
+from orchestrator.core.pipelines.run_messages import RunNews, run_message
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.flows.run_outbox import RunMessage
@@ -305,4 +305,4 @@ async def test_a_receiver_that_hangs_holds_no_test_up_for_ever() -> None:
         async with serving(hang) as address:
             target = NotifyTarget(kind=TargetKind.SLACK, url="env:HOOK")
             await deliver(target, "failed", MESSAGE, around(HOOK=f"http://{address}/"), folder=Path())
-    assert scope.cancelled_caught, "it can be left at any time; the courier's tests are on how long it is waited for"
+    assert scope.cancelled_caught, "it can be left at any time; the outbox's tests are on how long it is waited for"

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.foreground.run import run
-from orchestrator.api.runs.messages import safe_text
+from orchestrator.api.runs.start_and_stop_texts import safe_text
 from orchestrator.client import Service
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.emulator.contract.faults import Faults

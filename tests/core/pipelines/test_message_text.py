@@ -11,7 +11,7 @@ from orchestrator.core.pipelines.message_text import Letter, filled, letter_of, 
 from orchestrator.core.pipelines.notifications import StageCounts, flow_message, missed_message
 from orchestrator.core.pipelines.pipeline import News
 from orchestrator.core.pipelines.receivers import NEWS_WORDS
-from orchestrator.core.pipelines.run_news import FailureSample, MessageFigures, RunNews, run_message
+from orchestrator.core.pipelines.run_messages import FailureSample, MessageFigures, RunNews, run_message
 from tests.factories import S
 
 

@@ -13,7 +13,7 @@ from orchestrator.core.pipelines.receivers import (
     receivers_of_run,
     written_out,
 )
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 
 
 @pytest.mark.parametrize(

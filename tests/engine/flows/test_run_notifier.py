@@ -17,7 +17,7 @@ from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client.http.posts import post_notification
 from orchestrator.core.gates.brake_gates import MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole

@@ -4,7 +4,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.runs.messages import say_recovered
+from orchestrator.api.runs.start_and_stop_texts import say_recovered
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy

@@ -11,7 +11,7 @@ from sqlalchemy import BLOB, REAL, TEXT, Integer, LargeBinary, Table
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.ledger.runs.clock_repair import BROUGHT_BACK, KEPT, WAIT_US_MAX, times
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.schema.handover_tables import By

@@ -25,7 +25,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a standstill is told again by each process that finds it",
-        path="orchestrator/ledger/transitions/run_news.py::episode_begin",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::episode_begin",
         old="return False",
         new="pass",
         tests=(
@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what nobody took of a run is given up at once",
-        path="orchestrator/engine/flows/courier.py::Courier.send_once",
+        path="orchestrator/engine/flows/outbox_sender.py::OutboxSender.send_once",
         old="if not came.is_wanted:\n    due_at = None",
         new="due_at = None",
         tests=(
@@ -59,7 +59,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what nobody took counts as told",
-        path="orchestrator/engine/flows/courier.py::Courier.send_once",
+        path="orchestrator/engine/flows/outbox_sender.py::OutboxSender.send_once",
         old="if came.problem is None:",
         new="if came.problem != message.problem:",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),

@@ -145,11 +145,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run that stops after failures stops its whole endpoint",
-        path="orchestrator/engine/endpoint/run_failures.py::RunFailures.stop",
+        path="orchestrator/engine/endpoint/run_stops.py::RunStops.stop",
         old="if self._run(run).stop(reason):\n    self._changes.wake()",
         new="self.stop_submitting(reason)",
         tests=(
-            "tests/engine/endpoint/test_run_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
+            "tests/engine/endpoint/test_run_stops.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
         ),
     ),
     Fault(

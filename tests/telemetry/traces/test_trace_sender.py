@@ -13,7 +13,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.telemetry.traces.spans import SpanOf
-from orchestrator.telemetry.traces.trace_place import SentUntil, TracePlace, trace_place
+from orchestrator.telemetry.traces.trace_position import SentUntil, TracePosition, trace_place
 from orchestrator.telemetry.traces.trace_sender import TraceSender
 from orchestrator.units import SECOND_US
 from tests.factories import a_row
@@ -109,7 +109,7 @@ class _Killed(Exception):
     """The process is gone, just there."""
 
 
-class _KilledBeforeItWrites(TracePlace):
+class _KilledBeforeItWrites(TracePosition):
     def write(self, until: SentUntil) -> None:
         raise _Killed
 
@@ -210,7 +210,7 @@ async def test_a_place_that_cannot_be_read_is_none(tmp_path: Path) -> None:
 
 async def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with trace_place(tmp_path / "l.db") as place:
-        full = TracePlace(-1, tmp_path / "l.db.traces")
+        full = TracePosition(-1, tmp_path / "l.db.traces")
         with pytest.raises(StorageError, match=r"l\.db\.traces"):
             full.write(SentUntil(1, 2, 3, 4))
         assert place.read() is None

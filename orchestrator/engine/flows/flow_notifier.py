@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client.notify.delivery import Delivery
 from orchestrator.clock import Clock
 from orchestrator.core.pipelines.pipeline import Pipeline
-from orchestrator.engine.flows.courier import Courier
+from orchestrator.engine.flows.outbox_sender import OutboxSender
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -46,7 +46,7 @@ class NotificationSender(Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class Notifier:
+class FlowNotifier:
     """Of one ledger."""
 
     ledger: Ledger
@@ -58,10 +58,10 @@ class Notifier:
     """Whether this process carries out flows; else it sends nothing."""
 
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _courier: Courier[Notification] = field(init=False)
+    _outbox_sender: OutboxSender[Notification] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._courier = Courier(
+        self._outbox_sender = OutboxSender(
             outbox=self.ledger.flows.outbox,
             send=self._send,
             name_of=lambda told: f"{told.flow or told.pipeline_name}: nobody could be told that it is {told.news}",
@@ -77,7 +77,7 @@ class Notifier:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Sends until cancelled."""
-        async with self._courier.working():
+        async with self._outbox_sender.working():
             task_status.started()
             await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
@@ -87,7 +87,7 @@ class Notifier:
             return
         try:
             with anyio.move_on_after(FINISH_S_MAX):
-                await self._courier.until_idle()
+                await self._outbox_sender.until_idle()
         except StorageError as error:
             log.warning("which notifications are owed is unknown: %s", error)
 
@@ -95,7 +95,7 @@ class Notifier:
         if not self.is_at_work:
             return SELDOM_S
         try:
-            return await self._courier.send_due()
+            return await self._outbox_sender.send_due()
         except StorageError as error:
             log.warning("which notifications are owed is unknown: %s", error)
             return SELDOM_S

@@ -61,7 +61,7 @@ class SendableOutbox(Protocol[M_co]):
 
 
 @dataclass(kw_only=True, eq=False)
-class Courier(Generic[M]):
+class OutboxSender(Generic[M]):
     """Of one outbox. `name_of` says of what a message is, for who reads warnings."""
 
     outbox: SendableOutbox[M]

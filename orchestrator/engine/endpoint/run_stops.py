@@ -21,7 +21,7 @@ ENDS: Final = frozenset({Event.COMPLETED, Event.RETRIED, Event.ABANDONED, Event.
 """What happens to a job whose execution has ended."""
 
 
-class RunFailures:
+class RunStops:
     """Of all runs at one endpoint, by their numbers. `changes` hears when one is stopped or goes on."""
 
     def __init__(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
+from orchestrator.core.pipelines.run_messages import RunNews, run_end, run_message
 from tests.factories import S
 
 

@@ -10,7 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.pipelines.receivers import Receiver, receivers_for, receivers_of_run
-from orchestrator.core.pipelines.run_news import KINDS_MAX, FailureSample, MessageFigures, RunNews, run_end, run_message
+from orchestrator.core.pipelines.run_messages import (
+    KINDS_MAX,
+    FailureSample,
+    MessageFigures,
+    RunNews,
+    run_end,
+    run_message,
+)
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import clusters, counts, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index

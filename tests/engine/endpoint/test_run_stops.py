@@ -14,7 +14,7 @@ from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.result_steps import on_finished
-from orchestrator.engine.endpoint.run_failures import failure_message, is_success
+from orchestrator.engine.endpoint.run_stops import failure_message, is_success
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
