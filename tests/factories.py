@@ -11,7 +11,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
 from tests.simulation.clock import EPOCH_AT

@@ -24,8 +24,8 @@ from rich.text import Text
 from orchestrator.api.foreground.run import run
 from orchestrator.cli.framework.flags_to_requests import request_of_run
 from orchestrator.cli.output.consoles import QuietConsole
-from orchestrator.cli.output.formats import finished
 from orchestrator.cli.output.live_display import Display
+from orchestrator.cli.output.status_texts import finished
 from orchestrator.emulator.serving import serve
 from orchestrator.settings.sources import choose
 from orchestrator.views.status import Snapshot

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
-from orchestrator.core.service.answers import POINTLESS, Trouble
+from orchestrator.core.service.http_answers import POINTLESS, Trouble
 from tests import rooms
 from tests.reference import anchors
 from tests.walks import PAGE, WALKS, definition, page

@@ -10,8 +10,7 @@ from it or has to catch has its name here, and stands on docs/how-to/account.md.
 
 from orchestrator.account.account import Account
 from orchestrator.account.endpoints.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
-from orchestrator.account.pods.pods import ActionRefusedError, WaitError
-from orchestrator.account.pods.records import (
+from orchestrator.account.pods.pod_record import (
     Cloud,
     CpuConfig,
     GlobalMount,
@@ -31,6 +30,7 @@ from orchestrator.account.pods.records import (
     PodStatus,
     Utilization,
 )
+from orchestrator.account.pods.pods import ActionRefusedError, WaitError
 from orchestrator.account.pods.specs import CpuRequest, GpuRequest, PodCreate, PodModify
 from orchestrator.account.sync import (
     BlockingAccount,
@@ -42,9 +42,9 @@ from orchestrator.account.sync import (
 from orchestrator.account.templates.secrets import Secret
 from orchestrator.account.templates.templates import EnvironmentVariable, Template
 from orchestrator.account.transport.fallback import CannotSayError
-from orchestrator.account.transport.graphql import GraphQLError
+from orchestrator.account.transport.graphql_client import GraphQLError
 from orchestrator.account.transport.logs import LogLine
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.errors import NotSent, Unanswered, UsageError

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from orchestrator.account.endpoints.endpoints import EndpointClient, Endpoints
-from orchestrator.account.endpoints.graphql import EndpointsGraphQL
-from orchestrator.account.endpoints.rest import EndpointsV1, EndpointsV2
+from orchestrator.account.endpoints.endpoints_graphql import EndpointsGraphQL
+from orchestrator.account.endpoints.endpoints_rest import EndpointsV1, EndpointsV2
 from orchestrator.account.pods.pods import Pods
-from orchestrator.account.templates.graphql import TemplatesGraphQL
-from orchestrator.account.templates.rest import TemplatesV1, TemplatesV2
 from orchestrator.account.templates.secrets import SecretClient, Secrets, SecretsGraphQL, SecretsV2
 from orchestrator.account.templates.templates import TemplateClient, Templates
+from orchestrator.account.templates.templates_graphql import TemplatesGraphQL
+from orchestrator.account.templates.templates_rest import TemplatesV1, TemplatesV2
 from orchestrator.account.transport.fallback import F, InterfaceFallback, interfaces_elsewhere
-from orchestrator.account.transport.graphql import GraphQL
-from orchestrator.account.transport.rest import Rest
+from orchestrator.account.transport.graphql_client import GraphQL
+from orchestrator.account.transport.rest_client import Rest
 from orchestrator.client import Service
 from orchestrator.core.service.account_interfaces import Interface, Noun, tried
 from orchestrator.settings.words_and_defaults import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace

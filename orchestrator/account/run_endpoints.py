@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 
 from orchestrator.account.endpoints.endpoints import EndpointClient, Endpoints, EndpointSpec
+from orchestrator.account.endpoints.endpoints_rest import EndpointsV1, EndpointsV2
 from orchestrator.account.endpoints.gpu_pools import gpu_types
-from orchestrator.account.endpoints.rest import EndpointsV1, EndpointsV2
 from orchestrator.account.name_lookup import UnknownNameError, id_of
 from orchestrator.account.transport.fallback import PUBLIC, InterfaceFallback
-from orchestrator.account.transport.rest import Rest
+from orchestrator.account.transport.rest_client import Rest
 from orchestrator.client import AnswerError, RefusedError, Service
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.gates.costs import Price

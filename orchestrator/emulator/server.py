@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.account import Account
-from orchestrator.emulator.account_api.service import AccountInterfaces
+from orchestrator.emulator.account_api.all_interfaces import AccountInterfaces
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice
 from orchestrator.emulator.contract.limits import OperationMeters

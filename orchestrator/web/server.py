@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from orchestrator.client.http.open_files import listener_part, open_files_allowed
 from orchestrator.core.service.addresses import Address
 from orchestrator.errors import UsageError
-from orchestrator.web.connection import CONNECTIONS_MAX, Crowd, WebhookConnection
+from orchestrator.web.listener_connection import CONNECTIONS_MAX, Crowd, WebhookConnection
 
 GRACE_S: Final = 5.0
 """How long requests in flight may go on once the listener stops."""

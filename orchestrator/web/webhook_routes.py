@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.client.http.idle_timeout import IdleTimeout, IdleWatch
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlot, TransferSlots
 from orchestrator.clock import Clock
-from orchestrator.core.service.records import Record, plausible, read_record
+from orchestrator.core.service.job_record import Record, plausible, read_record
 from orchestrator.core.service.webhook_token import (
     HOOKS_PATH,
     SELF_TESTS,
@@ -38,7 +38,7 @@ from orchestrator.core.text.json_compact import without_mark
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import MIB
 from orchestrator.web.application import empty_response, send_not_found, send_response, send_text
-from orchestrator.web.connection import WHOLE_BODY
+from orchestrator.web.listener_connection import WHOLE_BODY
 
 _NOTED: Final = empty_response(200)
 _NOTED_UNREAD: Final = empty_response(200, close=True)

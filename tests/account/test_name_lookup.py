@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from orchestrator.account.name_lookup import by_name, id_of
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.errors import UsageError

@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.formats.input.rows import Row

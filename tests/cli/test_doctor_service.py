@@ -12,7 +12,7 @@ from anyio.abc import SocketStream
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.diagnosis.causes import Cause
-from orchestrator.core.service.answers import POINTLESS
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.emulator.serving import ServedEmulator, serve
 from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.engine.ports.dependencies import Dependencies

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits

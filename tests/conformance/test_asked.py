@@ -5,7 +5,7 @@ import pytest
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.commands.command_types import Action, CancelledJobs, NewLimits, ResetLimits
 from tests.factories import S

@@ -9,7 +9,7 @@ from orchestrator.core.gates.failure_breaker import BreakerPhase, BreakerState
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.jobs.brake_state import Kept, OfRun

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, ClaimLine, Passed
 from orchestrator.ledger.jobs.claims import SLOTS, Claim, Claimed, next_submission

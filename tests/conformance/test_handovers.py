@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.handover_rows import HandedOver, OwedRow, Relay
 from orchestrator.ledger.jobs.results import FinishedJob

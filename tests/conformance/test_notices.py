@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.transaction import Settled

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.submissions import Sent

@@ -10,7 +10,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import State, replay
 from orchestrator.core.jobs.result_reuse import NOTHING_YET, REUSED, Reuse
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claimed

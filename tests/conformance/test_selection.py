@@ -9,7 +9,7 @@ from orchestrator.core.filters.filter import EVERY, Filter, FilterFacts, matches
 from orchestrator.core.filters.filter_parser import cluster_name, parse
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.selected_jobs import SelectedJob

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State, is_legal
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.schema.job_tables import GIVEN_UP

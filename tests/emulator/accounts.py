@@ -8,7 +8,7 @@ import httpx
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.account import Account
-from orchestrator.emulator.account_api.service import AccountInterfaces
+from orchestrator.emulator.account_api.all_interfaces import AccountInterfaces
 from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.delivery import AnswerDelivery

@@ -9,8 +9,8 @@ import msgspec
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.jobs.job_table import JobObserver
 from orchestrator.emulator.jobs.jobs import JobExecution, RunBody, ServiceRecord, WorkerResult
+from orchestrator.emulator.jobs.run_body import parse_submission
 from orchestrator.emulator.jobs.scaling_rules import fixed
-from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 

@@ -9,7 +9,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from orchestrator.core.service.addresses import Address
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import KEY_BYTES, Notice, token
 
 KEY = bytes(range(KEY_BYTES))

@@ -12,11 +12,11 @@ from starlette.types import Message, Scope
 
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlots
 from orchestrator.core.limits.transfer_slots import AT_ONCE
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import listener_application
-from orchestrator.web.connection import WHOLE_BODY
+from orchestrator.web.listener_connection import WHOLE_BODY
 from orchestrator.web.webhook_routes import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
 from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook

@@ -17,7 +17,7 @@ from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFa
 from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery, Tell
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
-from orchestrator.core.service.records import known_members
+from orchestrator.core.service.job_record import known_members
 from orchestrator.errors import UsageError
 
 NAME_CHARS_MAX: Final = 191

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from orchestrator.account.transport.rest import Rest
+from orchestrator.account.transport.rest_client import Rest
 from orchestrator.client.jobs.refusals import AnswerError, RefusedError
 from orchestrator.errors import UsageError
 

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 import anyio
 import msgspec
 
-from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod
+from orchestrator.account.pods.pod_record import Pod, PodAction, PodStatus, decode_pod
 from orchestrator.account.pods.specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery, LogReading, Tell
-from orchestrator.account.transport.rest import ProblemError, Rest
+from orchestrator.account.transport.rest_client import ProblemError, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.limits.ratelimit_headers import Window

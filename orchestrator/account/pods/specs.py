@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from orchestrator.account.pods.command import command_problems
-from orchestrator.account.pods.records import Mounts, Pod
+from orchestrator.account.pods.pod_record import Mounts, Pod
 
 DISK_GB_MIN: Final = 1
 PERSISTENT_GB_MIN: Final = 10

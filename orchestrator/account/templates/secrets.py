@@ -11,11 +11,11 @@ from typing import Final, Protocol
 import msgspec
 
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
-from orchestrator.account.transport.graphql import ByGraphQL, literal, read_at
-from orchestrator.account.transport.rest import ByRest
+from orchestrator.account.transport.graphql_client import ByGraphQL, literal, read_at
+from orchestrator.account.transport.rest_client import ByRest
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.records import read_members
+from orchestrator.core.service.job_record import read_members
 from orchestrator.errors import UsageError
 from orchestrator.units import MIB
 

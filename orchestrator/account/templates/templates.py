@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client.jobs.refusals import RefusedError
 from orchestrator.clock import Clock
 from orchestrator.errors import UsageError

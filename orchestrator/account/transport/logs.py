@@ -19,11 +19,11 @@ import anyio
 import msgspec
 
 from orchestrator.account.transport.fallback import RETIRED_STATUSES
-from orchestrator.account.transport.rest import ProblemError, Rest
+from orchestrator.account.transport.rest_client import ProblemError, Rest
 from orchestrator.client.http.backends import OK_MAX
-from orchestrator.client.jobs.records import EventReader, ServerSentEvent
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.retries import REPEAT_S_MIN, may_pass, repeated
+from orchestrator.client.jobs.service_answers import EventReader, ServerSentEvent
 from orchestrator.errors import NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB
 

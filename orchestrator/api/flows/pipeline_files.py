@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, S
 from orchestrator.core.pipelines.stage_graph import in_order, problems
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import UsageError, message_of
-from orchestrator.formats.templates.templates import check_templates
+from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.settings import command_flags, input_settings, pipeline_keys, run_request, run_settings
 from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
 from orchestrator.settings.run_checks import check_brakes

@@ -4,9 +4,9 @@ import shlex
 
 import anyio
 
+from orchestrator.api.foreground.foreground_run import Foreground
 from orchestrator.api.foreground.run_files import check_files
 from orchestrator.api.foreground.run_log import log_of, written
-from orchestrator.api.foreground.session import Foreground
 from orchestrator.api.hosting.host import host_of
 from orchestrator.api.messages.target_checks import check_run_receivers
 from orchestrator.api.runs.run_defaults import recall

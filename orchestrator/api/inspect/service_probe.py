@@ -11,8 +11,8 @@ from orchestrator.client.http.posts import post_without_key
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import Answer, clock_ahead_us
 from orchestrator.core.service.health import Health, health_of, is_of_service
+from orchestrator.core.service.http_answers import Answer, clock_ahead_us
 from orchestrator.core.service.webhook_token import SELF_TESTS, hook_url, self_test_answer, token
 from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
 

@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, matches
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger

@@ -19,7 +19,7 @@ from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageEr
 from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
 from orchestrator.formats.input.rows import Row, RowProblem, batches
 from orchestrator.formats.output.atomic_file import check_writable, commit_together, same_file
-from orchestrator.formats.output.lines import (
+from orchestrator.formats.output.outcome_lines import (
     ErrorClass,
     ErrorLine,
     OutcomeDetails,

@@ -15,9 +15,9 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.intake.row_pump import RowPump
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.jsonl import RowReader
+from orchestrator.formats.input.python_values import ValueReader
 from orchestrator.formats.input.readers import ReadOptions, read_inputs
 from orchestrator.formats.input.rows import Row, RowProblem
-from orchestrator.formats.input.values import ValueReader
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT

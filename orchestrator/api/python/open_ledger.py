@@ -11,7 +11,6 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.runs.connection import connection_of
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import (
     OF_CONNECTION,
@@ -19,6 +18,7 @@ from orchestrator.api.runs.keyword_options import (
     check_known,
     chosen,
 )
+from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger.actions.asker import BY_PYTHON

@@ -12,7 +12,7 @@ from orchestrator.api.runs.keyword_options import policy_of
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError, UsageError
-from orchestrator.formats.input.values import JobParts
+from orchestrator.formats.input.python_values import JobParts
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.runs import Run

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from orchestrator.api.python.inputs import NO_FILE, Inputs, endpoint_of, source_of
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.runs.connection import check_listener
 from orchestrator.api.runs.keyword_options import Function
+from orchestrator.api.runs.service_connection import check_listener
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import is_same_account
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from orchestrator.api.runs.connection import connection_of
+from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.core.jobs.escalation import EscalationRule, endpoints_named, with_ids
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.hosting.worker_scaling import knows_account

@@ -19,7 +19,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
-from orchestrator.formats.templates.templates import check_templates
+from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run

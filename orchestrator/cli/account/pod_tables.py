@@ -5,7 +5,7 @@ from typing import Final
 
 from rich.text import Text
 
-from orchestrator.account.pods.records import Pod, PodStatus
+from orchestrator.account.pods.pod_record import Pod, PodStatus
 from orchestrator.cli.output import tables, theme
 from orchestrator.cli.output.tables import plain
 from orchestrator.core.limits.ratelimit_headers import Window

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.runs.connection import check_listener, connection_of, service_key
+from orchestrator.api.runs.service_connection import check_listener, connection_of, service_key
 from orchestrator.core.jobs.segments import long_policy
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, format_duration

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import msgspec
 import typer
 
-from orchestrator.api.runs.connection import service_key
+from orchestrator.api.runs.service_connection import service_key
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.flags_to_requests import key_warning

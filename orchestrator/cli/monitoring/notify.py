@@ -57,7 +57,7 @@ async def notify_test(target: Target, *, ledger: Path, as_json: bool, choices: C
     import os
 
     from orchestrator.api.messages.target_test import send_test
-    from orchestrator.api.runs.connection import connection_of
+    from orchestrator.api.runs.service_connection import connection_of
 
     return show_test(await send_test(target, connection_of(choices, os.environ, key="")), as_json=as_json)
 
@@ -74,7 +74,7 @@ async def notify_resend(message: MessageId = None, *, ledger: Path, as_json: boo
     import os
 
     from orchestrator.api.messages.message_resend import resend_now
-    from orchestrator.api.runs.connection import connection_of
+    from orchestrator.api.runs.service_connection import connection_of
 
     connection = connection_of(choices, os.environ, key="")
     return show_resent(await resend_now(ledger, message, connection), as_json=as_json)

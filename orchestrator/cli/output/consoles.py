@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import finished, offline, standstill, total, troubles, window
+from orchestrator.cli.output.status_texts import finished, offline, standstill, total, troubles, window
 from orchestrator.cli.output.systemd import READY, STOPPING, notify
 from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.core.text.wording import counted

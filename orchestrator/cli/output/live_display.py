@@ -22,7 +22,16 @@ from rich.text import Text
 
 from orchestrator.cli.output import streams, theme
 from orchestrator.cli.output.consoles import WEBHOOKS_FAIL, QuietConsole
-from orchestrator.cli.output.formats import STATES, closest_call, finished, offline, standstill, total, troubles, window
+from orchestrator.cli.output.status_texts import (
+    STATES,
+    closest_call,
+    finished,
+    offline,
+    standstill,
+    total,
+    troubles,
+    window,
+)
 from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.core.text.wording import counted
 from orchestrator.views.status import Snapshot

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from orchestrator.api.runs.next_command import failures_command, results_command, retry_command
-from orchestrator.cli.output.formats import (
+from orchestrator.cli.output.status_texts import (
     ENDED,
     STATES,
     again,

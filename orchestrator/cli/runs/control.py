@@ -14,7 +14,7 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import finished
+from orchestrator.cli.output.status_texts import finished
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted

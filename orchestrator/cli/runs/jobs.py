@@ -14,7 +14,7 @@ from orchestrator.cli.framework.command_groups import ListedGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import kind_line
+from orchestrator.cli.output.status_texts import kind_line
 from orchestrator.cli.runs.control import show_control
 from orchestrator.cli.runs.retry import failed_with, retry, sample_lines
 from orchestrator.core.jobs.job_story import TimelineStep

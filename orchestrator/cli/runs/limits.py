@@ -11,7 +11,7 @@ from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import window
+from orchestrator.cli.output.status_texts import window
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.limits.limit_text import parse_limit
 from orchestrator.core.limits.rate_pacer import Limit, Operation

@@ -13,7 +13,7 @@ from orchestrator.cli.framework.flags_to_requests import serve_request
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import empty_columns_text, finished
+from orchestrator.cli.output.status_texts import empty_columns_text, finished
 from orchestrator.cli.runs import control
 from orchestrator.cli.runs.retry import retry
 from orchestrator.cli.runs.revalidate import recheck

@@ -11,7 +11,7 @@ from orchestrator.cli.framework.raised_workers import raised_lines
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
-from orchestrator.cli.output.formats import (
+from orchestrator.cli.output.status_texts import (
     COLLECTED_BY,
     KIND_CHARS_MAX,
     STATES,

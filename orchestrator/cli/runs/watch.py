@@ -11,7 +11,7 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr, progress_line
-from orchestrator.cli.output.formats import total
+from orchestrator.cli.output.status_texts import total
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
 from orchestrator.views.status import Snapshot
 

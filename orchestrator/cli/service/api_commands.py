@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.api.runs.connection import connection_of
+from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.cli.framework.flags import flags_of
 from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.service_access import Interface, Yes, at_account, confirm

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TextIO
 import msgspec
 import typer
 
-from orchestrator.api.runs.connection import connection_of
+from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, option
 from orchestrator.cli.framework.runner import execute, exit_if_refused

@@ -15,7 +15,7 @@ from orchestrator import __version__
 from orchestrator.client.http.backends import Request
 from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.clock import Clock
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import Hurdle, Unanswered
 
 ANSWERED_S_MAX: Final = 20.0

@@ -29,7 +29,7 @@ from orchestrator.client.http.idle_timeout import IdleWatch
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.clock import Clock
 from orchestrator.core.service.addresses import is_loopback
-from orchestrator.core.service.answers import Answer, retry_after_s
+from orchestrator.core.service.http_answers import Answer, retry_after_s
 from orchestrator.core.text.json_compact import without_mark
 from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB

@@ -17,7 +17,7 @@ import msgspec
 
 from orchestrator.client.http.backends import Request
 from orchestrator.client.http.transport import REQUEST_S_MAX
-from orchestrator.client.jobs import records
+from orchestrator.client.jobs import service_answers
 from orchestrator.client.jobs.job_request import (
     RUN_BODY_BYTES_MAX,
     RUNSYNC_BODY_BYTES_MAX,
@@ -27,15 +27,15 @@ from orchestrator.client.jobs.job_request import (
     job_body,
     json_object_text,
 )
-from orchestrator.client.jobs.records import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.refusals import JobRefusedError, errors_about, read_refusal
 from orchestrator.client.jobs.retries import Sleep, may_pass, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
+from orchestrator.client.jobs.service_answers import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.streams import JobStream
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, read_health
+from orchestrator.core.service.job_record import read_as
 from orchestrator.core.service.openai import ROUTE
-from orchestrator.core.service.records import read_as
 from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.redaction import Redactor
@@ -105,7 +105,9 @@ class EndpointJobs:
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
         request = self._api.submission("run", body)
-        return await self._once("run", Operation.RUN, request, records.read_accepted, redactor=_redactor(s3_config))
+        return await self._once(
+            "run", Operation.RUN, request, service_answers.read_accepted, redactor=_redactor(s3_config)
+        )
 
     async def runsync(
         self,
@@ -131,7 +133,7 @@ class EndpointJobs:
             "runsync",
             Operation.RUNSYNC,
             self._api.submission("runsync" if wait is None else f"runsync?wait={wait}", body),
-            records.read_job,
+            service_answers.read_job,
             within_s=(RUNSYNC_WAIT_MS_DEFAULT if wait is None else wait) / 1000 + REQUEST_S_MAX,
             redactor=_redactor(s3_config),
         )
@@ -143,7 +145,7 @@ class EndpointJobs:
     async def status(self, job_id: str) -> JobRecord:
         """How a job stands, with its result once it has one (`GET /status/{job_id}`)."""
         path = f"status/{checked_id(job_id, 'job')}"
-        return await self._asked(f"status of {job_id}", Operation.STATUS, path, records.read_job)
+        return await self._asked(f"status of {job_id}", Operation.STATUS, path, service_answers.read_job)
 
     async def follow(self, job_id: str) -> JobRecord:
         """Asks for a job until it has finished; for as long as that takes."""
@@ -159,7 +161,7 @@ class EndpointJobs:
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         request = self._api.question(f"stream/{job_id}")
-        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, request, records.read_stream)
+        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, request, service_answers.read_stream)
         return await repeated(
             ask, self._sleep, may_help=lambda error: not isinstance(error, Unanswered) and may_pass(error)
         )
@@ -167,12 +169,12 @@ class EndpointJobs:
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
         request = self._api.order(f"cancel/{checked_id(job_id, 'job')}")
-        return await self._once(f"cancel {job_id}", Operation.CANCEL, request, records.read_job)
+        return await self._once(f"cancel {job_id}", Operation.CANCEL, request, service_answers.read_job)
 
     async def retry(self, job_id: str) -> JobRecord:
         """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
         request = self._api.order(f"retry/{checked_id(job_id, 'job')}")
-        return await self._once(f"retry {job_id}", Operation.RETRY, request, records.read_job)
+        return await self._once(f"retry {job_id}", Operation.RETRY, request, service_answers.read_job)
 
     async def purge_queue(self) -> Purged:
         """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
@@ -201,7 +203,7 @@ class EndpointJobs:
 
     async def requests(self) -> JsonAnswer:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
-        return await self._asked("requests", Operation.REQUESTS, "requests", records.read_answer)
+        return await self._asked("requests", Operation.REQUESTS, "requests", service_answers.read_answer)
 
     async def openai(
         self, path: str, body: JobInput | None = None, *, on_event: Callable[[object], None] | None = None
@@ -216,11 +218,11 @@ class EndpointJobs:
             raise UsageError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
         text = None if body is None else json_object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
-        tell = None if on_event is None else partial(_tell_events, records.EventReader(), on_event)
+        tell = None if on_event is None else partial(_tell_events, service_answers.EventReader(), on_event)
         doing = f"openai{path}"
         request = self._api.question(doing) if text is None else self._api.submission(doing, text)
         request = msgspec.structs.replace(request, coming=tell)
-        call = partial(self._once, doing, Operation.OPENAI, request, records.read_answer, within_s=OPENAI_S_MAX)
+        call = partial(self._once, doing, Operation.OPENAI, request, service_answers.read_answer, within_s=OPENAI_S_MAX)
         answer = await (repeated(call, self._sleep) if text is None else call())
         if tell is not None:
             tell(200, b"\n")  # the last line need not have an end
@@ -266,7 +268,9 @@ _CONSEQUENCES: Final = {
 """What it means that no usable answer came, where the request may have changed something."""
 
 
-def _tell_events(events: records.EventReader, on_event: Callable[[object], None], status: int, piece: bytes) -> None:
+def _tell_events(
+    events: service_answers.EventReader, on_event: Callable[[object], None], status: int, piece: bytes
+) -> None:
     """A piece of an answer has come. One of a refusal is none of an event."""
     if 200 <= status < 300:  # noqa: PLR2004  the range is the definition of success
         for document in events.of(piece):

@@ -17,7 +17,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.limits.ratelimit_headers import read_windows
 from orchestrator.core.samples.request_counts import RequestCounts
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.ticks import TICK_US, until_tick_s
 from orchestrator.units import MILLISECOND_US
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import HINT_CHARS_MAX, Answer
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX, Answer
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.redaction import Redactor
 from orchestrator.core.text.wording import shortened

@@ -11,8 +11,8 @@ from typing import Final
 
 import anyio
 
-from orchestrator.client.jobs.records import Chunk, JobRecord, StreamPart
 from orchestrator.client.jobs.refusals import RefusedError
+from orchestrator.client.jobs.service_answers import Chunk, JobRecord, StreamPart
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES
 
 PAUSE_S_MIN: Final = 0.25

@@ -9,7 +9,7 @@ import msgspec
 from orchestrator.client.http.posts import PostNotification
 from orchestrator.clock import Clock
 from orchestrator.core.pipelines.message_text import Letter
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import SECOND_US
 

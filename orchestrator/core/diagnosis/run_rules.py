@@ -12,7 +12,7 @@ from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
-from orchestrator.core.service.answers import POINTLESS
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep
 

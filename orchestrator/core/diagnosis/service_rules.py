@@ -8,8 +8,8 @@ from typing import Final
 
 from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, ServiceState
-from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.errors import Hurdle

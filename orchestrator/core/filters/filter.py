@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.wording import folded
 
 

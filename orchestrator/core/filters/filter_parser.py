@@ -31,7 +31,7 @@ from orchestrator.core.filters.filter import (
     Text,
 )
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.units import EPOCH, SECOND_US
 

@@ -8,7 +8,7 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.failure_breaker import RatedExecution
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
-from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX, Trouble
 from orchestrator.core.text.error_text import error_key, summary_of
 from orchestrator.core.text.wording import shortened
 

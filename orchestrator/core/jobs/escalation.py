@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MAX, Policy, decode_policy, merge_policies
 from orchestrator.core.text.wording import folded
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.escalation import EXECUTIONS, TROUBLES, UNCHANGED, EscalationRule, EscalationStep
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.text.name_match import nearest
 from orchestrator.units import MILLISECOND_US

@@ -6,8 +6,8 @@
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):

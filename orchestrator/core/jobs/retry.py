@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.core.jobs.deadlines import margin_us
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.units import SECOND_US
 
 BACKOFF_S_MAX = 60

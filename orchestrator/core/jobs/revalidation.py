@@ -7,7 +7,7 @@ from orchestrator.core.jobs.job import Job, Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.wording import counted
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition_type import Transition, is_of_latest, leaves_extra, names_late
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MIN, TTL_MS_MAX, Policy
 from orchestrator.core.text.durations import format_duration as told_duration
 from orchestrator.core.text.json_compact import compact

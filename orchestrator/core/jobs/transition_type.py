@@ -12,8 +12,8 @@ from orchestrator.core.jobs.job import Job, Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event, State, next_state
 from orchestrator.core.jobs.reasons import Detail, Reason
 from orchestrator.core.jobs.segments import Report, SegmentEnd
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Failure
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Failure
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):

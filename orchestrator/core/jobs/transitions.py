@@ -10,8 +10,8 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Counters, Transition, transition
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Failure
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Failure
 
 RUN_CANCELLED: Final = "the run was cancelled"
 """What the errors file says of its jobs."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.polling.latency import DurationHistogram
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 
 QUEUED_US: Final = 1_000_000
 """Who waited for less than this found no queue worth speaking of."""

@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S, GrowingHistogram
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.units import SECOND_US
 
 MILLISECONDS: Final = 1_000

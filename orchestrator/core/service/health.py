@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from orchestrator.core.service.records import NOTHING_MORE, read_as
+from orchestrator.core.service.job_record import NOTHING_MORE, read_as
 
 Count = Annotated[int, msgspec.Meta(ge=0)] | None
 """None: the service does not say, or nothing that can be."""

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import HINT_CHARS_MAX, Answer, Pointless
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX, Answer, Pointless
+from orchestrator.core.service.job_record import MESSAGE_CHARS_MAX, Record
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, Uncertain, run_outcome
-from orchestrator.core.service.records import MESSAGE_CHARS_MAX, Record
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
 from orchestrator.core.text.wording import shortened

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.answers import POINTLESS, Answer, Pointless, Trouble, hint_of
-from orchestrator.core.service.records import Record, is_of_another, is_remote_id, read_record
+from orchestrator.core.service.http_answers import POINTLESS, Answer, Pointless, Trouble, hint_of
+from orchestrator.core.service.job_record import Record, is_of_another, is_remote_id, read_record
 from orchestrator.errors import NotSent, Unanswered
 
 OF_ANOTHER: Final = "the service answers with the record of another job"

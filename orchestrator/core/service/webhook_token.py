@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 
 HOOKS_PATH: Final = "/hooks/"
 """The path under which the listener takes webhooks; a token follows."""

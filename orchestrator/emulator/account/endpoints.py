@@ -13,7 +13,7 @@ import msgspec
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.contract.answers import ServiceRefusal, converted
 from orchestrator.emulator.contract.gpu_catalog import types_of
-from orchestrator.emulator.contract.values import iso_time, resource_id
+from orchestrator.emulator.contract.ids_and_times import iso_time, resource_id
 from orchestrator.emulator.jobs.fleet import WorkerView
 
 NAME_LENGTH_MAX = 191

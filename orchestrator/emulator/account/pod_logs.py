@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.emulator.contract.answers import invalid_problem
-from orchestrator.emulator.contract.values import iso_time
+from orchestrator.emulator.contract.ids_and_times import iso_time
 from orchestrator.units import SECOND_US
 
 TAIL_DEFAULT: Final = 100

@@ -44,8 +44,8 @@ from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
 from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
+from orchestrator.emulator.contract.ids_and_times import resource_id
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
-from orchestrator.emulator.contract.values import resource_id
 from orchestrator.units import SECOND_US
 
 NO_CAPACITY = "There are no longer any instances available with the requested specifications."

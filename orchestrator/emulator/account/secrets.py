@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.contract.values import iso_time, resource_id
+from orchestrator.emulator.contract.ids_and_times import iso_time, resource_id
 
 REFERENCE = re.compile(r"\{\{\s*RUNPOD_SECRET_([^\s{}]+)\s*\}\}")
 """How a variable's value refers to a secret (as observed)."""

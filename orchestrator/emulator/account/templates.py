@@ -14,7 +14,7 @@ import msgspec
 from orchestrator.emulator.account.pod_records import Omitted
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.contract.values import resource_id
+from orchestrator.emulator.contract.ids_and_times import resource_id
 
 TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""

@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.gpu_catalog import POOLS, gpu_type_records
-from orchestrator.emulator.contract.values import resource_id
+from orchestrator.emulator.contract.ids_and_times import resource_id
 
 SCHEMA = """
 extend type Query {

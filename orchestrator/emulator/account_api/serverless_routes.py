@@ -27,7 +27,7 @@ from orchestrator.emulator.account.template_bodies import DISK_GB, contained
 from orchestrator.emulator.account.templates import ServiceTemplate, blank_template, kept
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, invalid_problem, not_found_problem
-from orchestrator.emulator.contract.values import iso_time
+from orchestrator.emulator.contract.ids_and_times import iso_time
 from orchestrator.emulator.job_api.load_balancer import base_url
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.units import SECOND_US

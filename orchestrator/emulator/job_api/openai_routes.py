@@ -25,7 +25,7 @@ from orchestrator.emulator.http.wire import Cut
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.routes import RUNSYNC_BYTES_MAX
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
-from orchestrator.emulator.jobs.submissions import parse_submission
+from orchestrator.emulator.jobs.run_body import parse_submission
 
 DONE = b"data: [DONE]\n\n"
 

@@ -23,7 +23,7 @@ from orchestrator.emulator.http.request_body import hold_request, milliseconds, 
 from orchestrator.emulator.http.wire import OutgoingAnswer
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
-from orchestrator.emulator.jobs.submissions import MILLISECOND, parse_submission
+from orchestrator.emulator.jobs.run_body import MILLISECOND, parse_submission
 from orchestrator.emulator.jobs.world import HealthReply, MetricsReply, PurgeReply, RequestsReply, StreamReply
 from orchestrator.units import MIB
 

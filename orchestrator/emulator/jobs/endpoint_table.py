@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from orchestrator.emulator.contract.values import resource_id
+from orchestrator.emulator.contract.ids_and_times import resource_id
 from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.emulator.jobs.scaling_rules import Scaling

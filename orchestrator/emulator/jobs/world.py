@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
-from orchestrator.emulator.contract.values import job_id
+from orchestrator.emulator.contract.ids_and_times import job_id
 from orchestrator.emulator.jobs.endpoint_table import EndpointTable
 from orchestrator.emulator.jobs.executions import Executions
 from orchestrator.emulator.jobs.fleet import FleetCounts

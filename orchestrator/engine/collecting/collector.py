@@ -17,7 +17,8 @@ from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.service.answers import Answer, Pointless, Trouble
+from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
+from orchestrator.core.service.job_record import Record, plausible
 from orchestrator.core.service.outcomes import (
     OF_ANOTHER,
     AskAgain,
@@ -28,7 +29,6 @@ from orchestrator.core.service.outcomes import (
     Unfinished,
     status_outcome,
 )
-from orchestrator.core.service.records import Record, plausible
 from orchestrator.engine.collecting.finished_jobs import FinishedJobs
 from orchestrator.engine.collecting.missing_job_check import TTL_OVER, MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns

@@ -8,8 +8,8 @@ from orchestrator.core.jobs.retry import backoff_us
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool

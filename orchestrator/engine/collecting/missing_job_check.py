@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from orchestrator.core.jobs.deadlines import Absence, absence, lost_gap_us, safe_until
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.health import health_of
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.errors import NotSent, Unanswered

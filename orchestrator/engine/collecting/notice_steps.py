@@ -17,8 +17,8 @@ from orchestrator.core.jobs.job import Job, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, verdict_of
-from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.result_steps import on_completed, on_finished
 from orchestrator.engine.collecting.validation_pool import Validation

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.core.service.records import MESSAGE_CHARS_MAX
+from orchestrator.core.service.job_record import MESSAGE_CHARS_MAX
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of

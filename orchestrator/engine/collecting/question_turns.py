@@ -13,7 +13,7 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.service.answers import Pointless, Trouble
+from orchestrator.core.service.http_answers import Pointless, Trouble
 from orchestrator.core.service.outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US

@@ -13,9 +13,9 @@ from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.jobs.transitions import JOB_CANCELLED
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Failure, Record, failure_of
 from orchestrator.core.service.outcomes import verdict_of
-from orchestrator.core.service.records import Failure, Record, failure_of
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.units import MIB

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX, Report, SegmentEnd, report_of, segment_end
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transitions.segment_writes import Reported

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, named_validator, validator_of
 from orchestrator.engine.user_code.functions import PerformsTasks

@@ -15,9 +15,9 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import verdict_of
-from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger

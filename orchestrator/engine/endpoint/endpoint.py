@@ -10,8 +10,8 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.openai import Via
-from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.core.text.next_step import Wording, plain
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs

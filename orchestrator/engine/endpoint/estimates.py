@@ -10,7 +10,7 @@ from orchestrator.core.polling.admission import Throughput
 from orchestrator.core.polling.latency import Durations
 from orchestrator.core.polling.result_retention import RetentionEstimate
 from orchestrator.core.polling.webhook_health import WebhookHealth
-from orchestrator.core.service.records import Record, sane_ms
+from orchestrator.core.service.job_record import Record, sane_ms
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger.jobs.history import ExecutionTimes

@@ -10,7 +10,7 @@ from orchestrator.core.gates.gates import EndpointFacts, suspected
 from orchestrator.core.gates.probe_backoff import Probing
 from orchestrator.core.gates.refusal_backoff import Refusals
 from orchestrator.core.polling.missing_jobs import MissingJobs
-from orchestrator.core.service.answers import OF_THE_ADDRESS, Pointless, Trouble
+from orchestrator.core.service.http_answers import OF_THE_ADDRESS, Pointless, Trouble
 from orchestrator.core.service.outcomes import (
     Accepted,
     AskAgain,

@@ -15,11 +15,11 @@ from typing import Final
 import msgspec
 
 from orchestrator.client import ServerlessEndpoint
-from orchestrator.client.jobs.records import StreamPart, read_stream
+from orchestrator.client.jobs.service_answers import StreamPart, read_stream
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES
-from orchestrator.core.service.records import Record
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings.run_settings import RunSettings

@@ -12,7 +12,7 @@ from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED, StuckDetector
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.runtime.poll_loop import Wakeup

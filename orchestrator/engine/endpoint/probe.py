@@ -8,8 +8,8 @@ from anyio.abc import TaskStatus
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
 from orchestrator.core.gates.probe_backoff import PAUSE_US_MAX
-from orchestrator.core.service.answers import POINTLESS, Pointless
 from orchestrator.core.service.health import is_of_service
+from orchestrator.core.service.http_answers import POINTLESS, Pointless
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers

@@ -10,7 +10,7 @@ from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition, is_of_latest
-from orchestrator.core.service.answers import HINT_CHARS_MAX
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted, shortened

@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_named
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.core.service.answers import Pointless
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry

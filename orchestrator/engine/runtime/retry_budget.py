@@ -10,7 +10,7 @@ from orchestrator.core.jobs.job import Escalation, Job
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import FREE_EXECUTIONS, RETRIED_EXECUTIONS, is_free
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run

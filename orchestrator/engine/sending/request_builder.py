@@ -19,7 +19,7 @@ from orchestrator.core.text.durations import (
     encode_policy,
     merge_policies,
 )
-from orchestrator.formats.templates.templates import remade
+from orchestrator.formats.templates.field_templates import remade
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.settings.run_settings import RunSettings

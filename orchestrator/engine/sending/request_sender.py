@@ -13,7 +13,7 @@ from orchestrator.client import Permit
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import Answer, Pointless, Trouble
+from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai
 from orchestrator.core.service.outcomes import (
     SAME_ID,

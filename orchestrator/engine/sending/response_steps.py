@@ -13,10 +13,10 @@ from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Pointless, Trouble
+from orchestrator.core.service.http_answers import Pointless, Trouble
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
-from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint

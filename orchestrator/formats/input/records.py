@@ -9,7 +9,7 @@ from orchestrator.formats.input.custom_id import check_custom_id
 from orchestrator.formats.input.jsonl import RowReader, members_of
 from orchestrator.formats.input.openai_batch import METADATA
 from orchestrator.formats.input.rows import ID_FIELD, InputRecord, Row, RowProblem, problem_of
-from orchestrator.formats.templates.templates import instead_of, template_of
+from orchestrator.formats.templates.field_templates import instead_of, template_of
 from orchestrator.formats.text.json_text import json_problem
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
 

@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output.columns import OUTPUT, Columns, Members, kind_of_cell, roots_of
-from orchestrator.formats.output.lines import WrittenOutcome
+from orchestrator.formats.output.outcome_lines import WrittenOutcome
 from orchestrator.settings.words_and_defaults import OnMisfit
 
 ROWS_LOOKED_AT: Final = 1_000

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from orchestrator.formats.output.lines import ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome, encodable
+from orchestrator.formats.output.outcome_lines import ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome, encodable
 from orchestrator.settings.words_and_defaults import Include
 
 OUTPUT: Final = "output"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from orchestrator.formats.input.openai_batch import METADATA
-from orchestrator.formats.output.lines import ErrorLine, ResultLine, encodable
+from orchestrator.formats.output.outcome_lines import ErrorLine, ResultLine, encodable
 
 OK: Final = 200
 REFUSED: Final = 400

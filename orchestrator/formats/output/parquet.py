@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.formats.input.parquet import pyarrow
 from orchestrator.formats.output.columns import Cell, CellKind, Column, Columns, kind_of_cell
-from orchestrator.formats.output.lines import WrittenOutcome
+from orchestrator.formats.output.outcome_lines import WrittenOutcome
 from orchestrator.formats.output.text import misfit
 from orchestrator.formats.text.compression import Sink
 from orchestrator.settings.words_and_defaults import OnMisfit

@@ -14,7 +14,7 @@ import msgspec
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.parquet import pyarrow
 from orchestrator.formats.output.columns import INPUT, METADATA, OF_ANY, OUTPUT, Cell, CellKind, Column
-from orchestrator.formats.output.lines import WrittenOutcome
+from orchestrator.formats.output.outcome_lines import WrittenOutcome
 from orchestrator.formats.output.text import DELIMITERS, MARK, csv_safe_text, texts_of
 from orchestrator.formats.output.writers import FileForm, parts_of, sink_of
 from orchestrator.formats.text.compression import DamagedInputError, unpacked_stream

@@ -13,7 +13,7 @@ import msgspec
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output import openai_lines
 from orchestrator.formats.output.columns import Cell, CellKind, Column, Columns, kind_of_cell
-from orchestrator.formats.output.lines import ErrorLine, WrittenOutcome, encode_outcome
+from orchestrator.formats.output.outcome_lines import ErrorLine, WrittenOutcome, encode_outcome
 from orchestrator.settings.words_and_defaults import OnMisfit
 
 _encode: Final = msgspec.json.Encoder().encode

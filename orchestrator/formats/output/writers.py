@@ -18,7 +18,7 @@ from orchestrator.formats.input.parquet import not_installed
 from orchestrator.formats.output.atomic_file import Replacement, is_stream
 from orchestrator.formats.output.column_checks import CheckedMembers, EmptyColumns, RowSink
 from orchestrator.formats.output.columns import INPUT, Columns
-from orchestrator.formats.output.lines import WrittenOutcome, encode_outcome
+from orchestrator.formats.output.outcome_lines import WrittenOutcome, encode_outcome
 from orchestrator.formats.output.text import DELIMITERS, batch_line, flat_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
 from orchestrator.settings.output_settings import OutputSettings

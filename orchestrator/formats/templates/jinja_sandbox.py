@@ -10,7 +10,7 @@ from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
 from orchestrator.formats.templates.bounds import Allowance, check_call, checked_filter, checked_operation, weight
-from orchestrator.formats.templates.templates import instead_of
+from orchestrator.formats.templates.field_templates import instead_of
 from orchestrator.user_code import UserCodeError, call
 
 _EXPRESSION: Final = re.compile(r"\s*\{\{(?P<expression>(?:(?!\{\{|\}\}).)*)\}\}\s*", re.DOTALL)

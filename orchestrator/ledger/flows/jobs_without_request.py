@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.transitions import abandoned, completed
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.schema.handover_tables import lineage
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs

@@ -10,7 +10,7 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.endpoints import ChosenLimits
 from orchestrator.ledger.runs.runs import Runs

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 SCHEMA_VERSION: Final = "0036"

@@ -9,7 +9,7 @@ from sqlalchemy import Alias, ColumnElement, Label, Table, func, select
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import intakes, jobs

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import bindparam, literal_column, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import clusters, outcomes
 from orchestrator.ledger.sqlite.statements import Guarded, Many, greatest, lesser, placeholder, upsert

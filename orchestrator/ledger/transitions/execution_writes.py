@@ -15,7 +15,7 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.ended_executions import EndedExecution, ended_by
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
 from orchestrator.ledger.schema.job_tables import executions, failed_executions, retried_kinds

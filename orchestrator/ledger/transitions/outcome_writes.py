@@ -11,7 +11,7 @@ from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs.job import Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, pack

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra, leaves_in_doubt
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import Many
 

@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, REQUEST_BOUNDS_S, TIME_BOUNDS_S, Histogram
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse

@@ -6,7 +6,7 @@ import pytest
 from orchestrator.account import Account
 from orchestrator.account.endpoints.endpoints import EndpointRecord, EndpointSpec
 from orchestrator.account.templates.templates import Template
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.errors import UsageError
 from tests.account.accounts import Script, client_of, scripted

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from orchestrator.account.pods.command import ContainerCommand, command_problems, parse_args
-from orchestrator.account.pods.records import (
+from orchestrator.account.pods.pod_record import (
     ACTIONS_BY_STATUS,
     GlobalMount,
     Mounts,

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from orchestrator.account import Account
+from orchestrator.account.pods.pod_record import Mounts, NetworkMount, Pod
 from orchestrator.account.pods.pods import ActionRefusedError, Pods, WaitError
-from orchestrator.account.pods.records import Mounts, NetworkMount, Pod
 from orchestrator.account.pods.specs import CpuRequest, GpuRequest, PodCreate, PodModify
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client import InProcess, Service
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.emulator.account.pod_bodies import parse_creation

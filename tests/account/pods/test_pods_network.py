@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.account import Account, LogLine
 from orchestrator.account.pods.specs import GpuRequest, PodCreate
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client import Service
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.serving import serve

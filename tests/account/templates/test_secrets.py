@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.account.templates.secrets import Secret
-from orchestrator.account.transport.graphql import GraphQLError
+from orchestrator.account.transport.graphql_client import GraphQLError
 from orchestrator.errors import UsageError
 from tests.account.accounts import Script, client_of, data, scripted
 from tests.emulator.accounts import account

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from orchestrator.account.templates.templates import EnvironmentVariable, Template, check_template
-from orchestrator.account.transport.graphql import GraphQLError
+from orchestrator.account.transport.graphql_client import GraphQLError
 from orchestrator.errors import Unanswered, UsageError
 from tests.account.accounts import Script, client_of, data, refused, scripted
 from tests.emulator.accounts import account

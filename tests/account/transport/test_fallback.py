@@ -11,8 +11,8 @@ import pytest
 from orchestrator.account import Account, EndpointSpec, LogLine, Template
 from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.account.transport.fallback import CannotSayError
-from orchestrator.account.transport.graphql import GraphQLError
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.graphql_client import GraphQLError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client import Service
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.core.gates.scaling_override import Bounds

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, PodModify, Template
-from orchestrator.account.transport.graphql import GraphQLError
-from orchestrator.account.transport.rest import ProblemError
+from orchestrator.account.transport.graphql_client import GraphQLError
+from orchestrator.account.transport.rest_client import ProblemError
 from orchestrator.client import Service
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.account.transport.rest import ProblemError, Rest
+from orchestrator.account.transport.rest_client import ProblemError, Rest
 from orchestrator.client import Service
 from orchestrator.client.jobs.retries import TRIES
 from orchestrator.errors import NotSent, Unanswered

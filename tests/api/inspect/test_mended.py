@@ -9,7 +9,7 @@ from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import Pointless
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.settings.run_settings import RunSettings

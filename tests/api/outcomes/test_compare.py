@@ -20,7 +20,7 @@ from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs import transitions
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.settings.command_requests import ResultsRequest, VerifyRequest

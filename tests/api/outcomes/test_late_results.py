@@ -13,7 +13,7 @@ from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.client import Service
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.notice_queue import BATCH_MAX

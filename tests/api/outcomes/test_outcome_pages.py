@@ -9,7 +9,7 @@ import pytest
 from orchestrator.api.outcomes.outcome_pages import PAGE_JOBS
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Pointless, Trouble
+from orchestrator.core.service.http_answers import Pointless, Trouble
 from orchestrator.core.service.webhook_token import token
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.intake.intake import InputBatch, Intake

@@ -11,7 +11,7 @@ from orchestrator.api.runs.run_identity import check_reach
 from orchestrator.client import Service
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
-from orchestrator.core.service.answers import Pointless
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
 from orchestrator.engine.runtime.retry_budget import RetryBudgets

@@ -13,7 +13,7 @@ from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.answers import POINTLESS
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.settings.command_requests import ControlAction

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from orchestrator.account import Account
-from orchestrator.account.pods.records import Pod, decode_pod
+from orchestrator.account.pods.pod_record import Pod, decode_pod
 from orchestrator.cli.account.pod_tables import pod_lines, window_line
 from orchestrator.cli.framework.service_access import Access, Interface
 from orchestrator.cli.output import tables

@@ -17,7 +17,7 @@ from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.live_display import Display
 from orchestrator.cli.service import api_output
-from orchestrator.client.jobs.records import JsonAnswer
+from orchestrator.client.jobs.service_answers import JsonAnswer
 from orchestrator.core.jobs.lifecycle import State
 from tests.cli.samples import snapshot
 

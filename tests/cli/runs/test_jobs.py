@@ -15,7 +15,7 @@ from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.settings.words_and_defaults import LOCAL

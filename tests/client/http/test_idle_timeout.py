@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from orchestrator.client.http.backends import Request
 from orchestrator.client.http.idle_timeout import RATE_MIN, TICK_S, IdleWatch
 from orchestrator.client.http.transport import REQUEST_S_MAX, Transport
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import VirtualClock

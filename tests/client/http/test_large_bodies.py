@@ -18,7 +18,7 @@ from orchestrator.client.http.transfer_slots import LARGE_BYTES
 from orchestrator.client.http.transport import Transport
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.transfer_slots import AT_ONCE
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered
 from tests.client.raw_server import Handler, closed_port, read_request, response, serving
 from tests.narrow.relay import narrow

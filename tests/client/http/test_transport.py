@@ -18,7 +18,7 @@ from orchestrator.client.http.idle_timeout import IdleWatch
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.clock import SystemClock
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
 from tests.few_files import no_file_left, settled

@@ -8,7 +8,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.core.limits.rate_pacer import CATCH_UP_SHARE, CONTRACT_LIMITS, EVEN_SHARE, Limit, Operation
 from orchestrator.core.limits.service_pauses import BACKOFF_US_MIN, REFUSED_IN_ROW
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT as START
 from tests.simulation.clock import VirtualClock

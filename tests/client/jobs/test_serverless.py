@@ -11,7 +11,7 @@ from orchestrator.client import Deliverer, Permit, ServerlessEndpoint, Service
 from orchestrator.client.jobs.serverless import endpoint_url, request_headers, service_url
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from tests.client.raw_server import answering, read_request, response, serving
 from tests.client.replies import Replies

@@ -8,8 +8,8 @@ from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.gates import Gate, Hold
-from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US, SECOND_US
 

@@ -38,7 +38,7 @@ from orchestrator.core.filters.filter_parser import (
     parse,
 )
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from tests.factories import S
 from tests.texts import texts
 

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress, segment_end
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 
 JOB = Job(
     id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=64, attempt=1, sent_at=1, ttl_at=9, remote_id="r"

@@ -33,7 +33,7 @@ from orchestrator.core.jobs.escalation_text import (
     parse_rule,
     problems_of,
 )
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import (
     EXECUTION_TIMEOUT_MS_MAX,
     EXECUTION_TIMEOUT_MS_MIN,

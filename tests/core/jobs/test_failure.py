@@ -7,8 +7,8 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy, why_owed
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition_type import leaves_extra, leaves_in_doubt
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Failure, Record, failure_of
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Failure, Record, failure_of
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 

@@ -11,8 +11,8 @@ from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
 from orchestrator.core.jobs.transitions import RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 

@@ -16,7 +16,7 @@ from orchestrator.core.jobs.retry import (
     decide,
     is_tried_again,
 )
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 

@@ -4,7 +4,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from tests.factories import a_job_in, an_outcome
 
 SUCCEEDED = a_job_in(State.SUCCEEDED, failures=1)

@@ -31,8 +31,8 @@ from orchestrator.core.jobs.segments import (
     until_us,
 )
 from orchestrator.core.jobs.transitions import continued
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import Policy
 from orchestrator.units import MINUTE_US, SECOND_US
 

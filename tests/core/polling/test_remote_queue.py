@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.latency import DurationHistogram
 from orchestrator.core.polling.remote_queue import ENOUGH, QUEUED_US, Expected, RemoteQueue, begun_at_of
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 

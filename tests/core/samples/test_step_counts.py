@@ -5,7 +5,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep, StepCounts, counted_step
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from tests.factories import STEPS, S, a_job, a_job_in, an_outcome
 
 AT = 1_700_000_000 * S

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from orchestrator.core.service.answers import Answer, Pointless, Trouble
+from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import (
     UNEXPLAINED,
     Answered,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.core.service.answers import HINT_CHARS_MAX, POINTLESS, Answer, Pointless, Trouble
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX, POINTLESS, Answer, Pointless, Trouble
+from orchestrator.core.service.job_record import Record, read_record
 from orchestrator.core.service.outcomes import (
     NO_RECORD,
     OF_ANOTHER,
@@ -31,7 +32,6 @@ from orchestrator.core.service.outcomes import (
     trouble_of,
     verdict_of,
 )
-from orchestrator.core.service.records import Record, read_record
 from orchestrator.errors import NotSent, Unanswered
 from tests.texts import texts
 

@@ -5,7 +5,7 @@ from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.job_table import KILLED
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
-from orchestrator.emulator.jobs.submissions import parse_submission
+from orchestrator.emulator.jobs.run_body import parse_submission
 from orchestrator.units import SECOND_US
 from tests.emulator.execution_counts import ExecutionCounts
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world

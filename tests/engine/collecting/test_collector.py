@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.answers import Pointless
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.collector import IDLE_S
 from orchestrator.formats.input.rows import Row

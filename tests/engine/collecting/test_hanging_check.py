@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import RunSettings

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.polling.webhook_health import WebhookHealth
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.views.status import CollectedBy
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted

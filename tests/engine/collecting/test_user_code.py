@@ -9,14 +9,14 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
-from orchestrator.formats.templates.templates import template_of
+from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.flows.handover_rows import OwedRow
 from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import RunSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers.job_parsers import parse_check

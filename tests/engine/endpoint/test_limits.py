@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.client import Service, for_a_batch
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import real_service
 from orchestrator.engine.runtime.heartbeat import BEAT_S, HeartbeatWriter

@@ -11,8 +11,8 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.segments import SegmentEnd
-from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.records import Record
+from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.result_steps import on_finished
 from orchestrator.engine.endpoint.run_stops import failure_message, is_success
 from orchestrator.settings.run_settings import RunSettings

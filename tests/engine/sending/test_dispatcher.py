@@ -8,7 +8,7 @@ import pytest
 from orchestrator.client.jobs.rate_limiter import RateLimiter
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.answers import Answer, Pointless, Trouble
+from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process

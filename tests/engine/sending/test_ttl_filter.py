@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.ttl_filter import AGAIN_US
 from orchestrator.ledger.jobs.claim_queue import ClaimLine

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import UsageError
 from orchestrator.formats.input import csv as tables
 from orchestrator.formats.input.rows import InputRecord, Row
-from orchestrator.formats.templates.templates import check_templates, template_of
+from orchestrator.formats.templates.field_templates import check_templates, template_of
 from orchestrator.settings.words_and_defaults import CellType
 from tests.formats.input_files import Put, inputs, problems, read
 from tests.texts import texts

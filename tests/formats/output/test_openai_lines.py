@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.output.lines import (
+from orchestrator.formats.output.outcome_lines import (
     ErrorClass,
     ErrorLine,
     OutcomeDetails,

@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from orchestrator.formats.templates.bounds import MEMBER, SIZE_MAX, check_call, checked_operation, weight
-from orchestrator.formats.templates.templates import template_of
+from orchestrator.formats.templates.field_templates import template_of
 
 ROW = {"text": "a fox\n" * 1_000, "n": 10**10, "words": ["a", "fox"], "b": {"c": [1, 2.5, None, True]}}
 

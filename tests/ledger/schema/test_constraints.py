@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.http_answers import Trouble
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.schema.job_tables import AT_SERVICE, GIVEN_UP
 

@@ -8,14 +8,14 @@ _LOGS = "tests/account/transport/test_logs.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a template that GraphQL saves loses what nobody spoke of",
-        path="orchestrator/account/templates/graphql.py::TemplatesGraphQL._merged",
+        path="orchestrator/account/templates/templates_graphql.py::TemplatesGraphQL._merged",
         old="return {**_UNSAID, **present, **wanted}",
         new="return {**_UNSAID, **wanted}",
         tests=(f"{_TESTS}::test_what_graphql_does_not_show_of_what_it_saves_is_said_first",),
     ),
     Fault(
         name="an endpoint that GraphQL saves loses what nobody spoke of",
-        path="orchestrator/account/endpoints/graphql.py::EndpointsGraphQL.update",
+        path="orchestrator/account/endpoints/endpoints_graphql.py::EndpointsGraphQL.update",
         old="return await self._save(doing, {**kept, **wanted})",
         new='return await self._save(doing, {"id": endpoint_id, "name": kept["name"], **wanted})',
         tests=(f"{_TESTS}::test_an_endpoint_that_graphql_saves_keeps_what_nobody_spoke_of",),
@@ -36,7 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a list ends with its first page",
-        path="orchestrator/account/transport/rest.py::Rest.all",
+        path="orchestrator/account/transport/rest_client.py::Rest.all",
         old="if page.cursor is None or (limit is not None and len(found) >= limit):",
         new="if True:",
         tests=(
@@ -45,7 +45,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a secret that REST quotes is shown",
-        path="orchestrator/account/transport/rest.py::Rest._request",
+        path="orchestrator/account/transport/rest_client.py::Rest._request",
         old="redactor = Redactor({HIDDEN: self._key}, sent=hidden)",
         new="redactor = Redactor({HIDDEN: self._key})",
         tests=(f"{_TESTS}::test_a_value_that_v2_quotes_is_hidden",),

@@ -109,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id of odd characters counts as none",
-        path="orchestrator/core/service/records.py::read_record",
+        path="orchestrator/core/service/job_record.py::read_record",
         old="(remote_id is None and wire.id is not None) or",
         new="",
         tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
@@ -169,7 +169,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
-        path="orchestrator/core/service/records.py::read_record",
+        path="orchestrator/core/service/job_record.py::read_record",
         old="or _echoes_another(wire.webhook, token),",
         new=",",
         tests=(
@@ -218,14 +218,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a time that is a number is a time",
-        path="orchestrator/core/service/records.py::sane_ms",
+        path="orchestrator/core/service/job_record.py::sane_ms",
         old="return int(value) if value is not None and 0 <= value <= most_ms else None",
         new="return int(value) if value is not None and 0 <= value < 2**53 else None",
         tests=(TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",),
     ),
     Fault(
         name="a number that nobody can read costs the record",
-        path="orchestrator/core/service/records.py::known_members",
+        path="orchestrator/core/service/job_record.py::known_members",
         old="except ValueError:",
         new="except ZeroDivisionError:",
         tests=(

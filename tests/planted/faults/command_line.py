@@ -35,7 +35,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run forgets whose account it was begun with",
-        path="orchestrator/api/runs/connection.py::connection_of",
+        path="orchestrator/api/runs/service_connection.py::connection_of",
         old="place(connection.serverless_url, choices[connection_settings.PROFILE])",
         new="place(connection.serverless_url, None)",
         tests=(

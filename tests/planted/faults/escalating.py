@@ -107,7 +107,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the other fields of an input are lost as one is made anew",
-        path="orchestrator/formats/templates/templates.py::remade",
+        path="orchestrator/formats/templates/field_templates.py::remade",
         old="{**_members.decode(given), name: made}",
         new="{name: made}",
         tests=(f"{_HERE}test_the_input_is_made_anew_and_its_other_fields_stay",),

@@ -193,14 +193,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a pod whose creation met a server error is created once more",
-        path="orchestrator/account/transport/rest.py::Rest._request.may_help",
+        path="orchestrator/account/transport/rest_client.py::Rest._request.may_help",
         old='return is_throttled or (method == "GET" and may_pass(error))',
         new="return is_throttled or may_pass(error)",
         tests=("tests/cli/account/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
     ),
     Fault(
         name="a change by GraphQL is repeated like a question",
-        path="orchestrator/account/transport/graphql.py::GraphQL.ask",
+        path="orchestrator/account/transport/graphql_client.py::GraphQL.ask",
         old='if query.startswith("mutation"):',
         new='if query.startswith("never"):',
         tests=("tests/cli/account/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),

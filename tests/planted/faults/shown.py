@@ -55,7 +55,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who waits for the place of a process goes on where all were asked to stop",
-        path="orchestrator/api/foreground/session.py::Foreground._follow",
+        path="orchestrator/api/foreground/foreground_run.py::Foreground._follow",
         old="if followed.is_told_to_stop:\n    self._host.stop.set()",
         new="",
         tests=("tests/api/admin/test_process_stop.py::test_who_waits_for_its_place_ends_too",),
@@ -78,14 +78,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a follower takes for its own what was done before",
-        path="orchestrator/api/foreground/session.py::Foreground._beside",
+        path="orchestrator/api/foreground/foreground_run.py::Foreground._beside",
         old="await followed.look()",
         new="",
         tests=("tests/api/hosting/test_follower.py::test_what_was_there_before_is_known_when_following_begins",),
     ),
     Fault(
         name="an input that there is no room for is summed up as finished",
-        path="orchestrator/api/foreground/session.py::Foreground._cut_short",
+        path="orchestrator/api/foreground/foreground_run.py::Foreground._cut_short",
         old="or (self._intake.is_reading and not standing.progress.unfinished):",
         new=":",
         tests=("tests/engine/hosting/test_cut_short.py::test_an_input_that_there_is_no_room_for_had_not_begun",),

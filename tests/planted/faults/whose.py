@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a profile whose key is missing has that of nobody",
-        path="orchestrator/api/runs/connection.py::service_key",
+        path="orchestrator/api/runs/service_connection.py::service_key",
         old="key = api_key(environment, needed=False, variables=(variable,))",
         new="key = api_key(environment, needed=False, variables=(variable, *API_KEY_VARIABLES))",
         tests=(_CLI + "test_what_is_wrong_with_a_profile_is_said_with_its_place_and_without_its_key",),

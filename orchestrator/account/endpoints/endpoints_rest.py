@@ -21,11 +21,11 @@ from orchestrator.account.endpoints.gpu_pools import GpuPools, are_pools
 from orchestrator.account.templates.templates import Losing, warn_of_lost_variables
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.logs import LogQuery, LogReading, Tell
-from orchestrator.account.transport.rest import ByRest, Rest
+from orchestrator.account.transport.rest_client import ByRest, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.records import known_members, read_members
+from orchestrator.core.service.job_record import known_members, read_members
 
 
 class _EndpointsRest(ByRest, ABC):

@@ -10,7 +10,7 @@ from graphql import parse_value, value_from_ast_untyped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.account.transport.graphql import GraphQLError, Value, literal
+from orchestrator.account.transport.graphql_client import GraphQLError, Value, literal
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
 from tests.account.accounts import Script, client_of, data, everything_logged, refused, scripted

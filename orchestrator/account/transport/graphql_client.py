@@ -22,8 +22,8 @@ from orchestrator.client.jobs.retries import repeated
 from orchestrator.client.jobs.serverless import service_url
 from orchestrator.client.jobs.service import Service
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.answers import Answer
-from orchestrator.core.service.records import read_members
+from orchestrator.core.service.http_answers import Answer
+from orchestrator.core.service.job_record import read_members
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import UsageError
 from orchestrator.settings.words_and_defaults import KeyPlace

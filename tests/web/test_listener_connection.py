@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.client.http.idle_timeout import LATE_S
 from orchestrator.web.application import empty_response, send_response
-from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, WHOLE_BODY, Crowd, WebhookConnection
+from orchestrator.web.listener_connection import HEAD_BYTES_MAX, HEAD_S_MAX, WHOLE_BODY, Crowd, WebhookConnection
 from tests.simulation.loop import running_loop
 from tests.web.requests import http
 

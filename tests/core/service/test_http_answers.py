@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core.limits.service_pauses import RETRY_AFTER_S_MAX
-from orchestrator.core.service.answers import Answer, clock_ahead_us, retry_after_s
+from orchestrator.core.service.http_answers import Answer, clock_ahead_us, retry_after_s
 from orchestrator.units import SECOND_US
 
 AT = 946_684_800 * SECOND_US

@@ -16,11 +16,11 @@ from orchestrator.account.templates.templates import (
     warn_of_lost_variables,
 )
 from orchestrator.account.transport.fallback import RETIRED_STATUSES, CannotSayError, is_there
-from orchestrator.account.transport.rest import ByRest, ProblemError
+from orchestrator.account.transport.rest_client import ByRest, ProblemError
 from orchestrator.client.jobs.refusals import AnswerError, Refusal
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.records import read_members
+from orchestrator.core.service.job_record import read_members
 
 VOLUME_GB_MIN: Final = 10
 """REST v2 has no smaller volume."""

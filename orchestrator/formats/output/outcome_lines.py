@@ -31,7 +31,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """A job that succeeded.
 
     `output` is one compact JSON document, which has no line breaks, or null when the job had none. It is not looked
-    into again: `core.service.records` made it so when it was collected, and what was good enough then must not stop
+    into again: `core.service.job_record` made it so when it was collected, and what was good enough then must not stop
     the file.
     """
 

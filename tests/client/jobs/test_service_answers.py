@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.client.jobs import records
-from orchestrator.client.jobs.records import Chunk, JobRecord, Purged
-from orchestrator.core.service.records import read_as
+from orchestrator.client.jobs import service_answers
+from orchestrator.client.jobs.service_answers import Chunk, JobRecord, Purged
+from orchestrator.core.service.job_record import read_as
 from tests.texts import texts
 
 JSON = st.recursive(
@@ -28,7 +28,7 @@ def test_a_whole_record_is_typed() -> None:
         b'{"id":"a-u1","status":"COMPLETED","delayTime":2210,"executionTime":845,"workerId":"w","retries":1,'
         b'"output":{"n":1.50},"input":{"x":1},"more":"kept","raw":"too"}'
     )
-    assert records.read_job(body) == JobRecord(
+    assert service_answers.read_job(body) == JobRecord(
         id="a-u1",
         status="COMPLETED",
         delay_ms=2210,
@@ -42,7 +42,7 @@ def test_a_whole_record_is_typed() -> None:
 
 
 def test_a_field_of_another_type_is_kept_as_it_is() -> None:
-    record = records.read_job(b'{"id":7,"status":"NEW","delayTime":"soon","retries":1.5,"workerId":null}')
+    record = service_answers.read_job(b'{"id":7,"status":"NEW","delayTime":"soon","retries":1.5,"workerId":null}')
     assert (record.id, record.status, record.delay_ms, record.retries, record.worker_id) == (
         None,
         "NEW",
@@ -82,7 +82,7 @@ def test_only_known_ends_are_ends(status: str, finished: bool) -> None:
     ],
 )
 def test_an_error_is_text_and_its_reason_the_message_inside(error: str, text: str | None, reason: str | None) -> None:
-    record = records.read_job(f'{{"status":"FAILED","error":{error}}}'.encode())
+    record = service_answers.read_job(f'{{"status":"FAILED","error":{error}}}'.encode())
     assert (record.error, record.reason) == (text, reason)
 
 
@@ -97,20 +97,20 @@ def test_an_error_is_text_and_its_reason_the_message_inside(error: str, text: st
 )
 def test_what_is_no_record_says_why(body: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        records.read_job(body)
+        service_answers.read_job(body)
 
 
 def test_a_stream_has_its_items_with_all_that_is_beside_the_output() -> None:
-    part = records.read_stream(
+    part = service_answers.read_stream(
         b'{"status":"IN_PROGRESS","stream":[{"output":{"t":1.0},"metrics":{"n":2}}, "bare", {"other":1}]}'
     )
     assert (part.status, [chunk.output for chunk in part.chunks]) == ("IN_PROGRESS", [{"t": 1.0}, "bare", {"other": 1}])
     assert part.chunks[0] == Chunk(
         output={"t": 1.0}, more={"metrics": {"n": 2}}, raw=b'{"output":{"t":1.0},"metrics":{"n":2}}'
     )
-    assert records.read_stream(b'{"status":"IN_QUEUE"}').chunks == ()
+    assert service_answers.read_stream(b'{"status":"IN_QUEUE"}').chunks == ()
     with pytest.raises(ValueError, match="no list"):
-        records.read_stream(b'{"status":"IN_QUEUE","stream":5}')
+        service_answers.read_stream(b'{"status":"IN_QUEUE","stream":5}')
 
 
 def test_a_purge_tells_how_many_went() -> None:
@@ -119,17 +119,17 @@ def test_a_purge_tells_how_many_went() -> None:
 
 
 def test_an_answer_of_events_is_their_documents() -> None:
-    answer = records.read_answer(b': hello\n\ndata: {"a":1}\n\nevent: x\ndata:{"a":2}\n\ndata: [DONE]\n\n')
+    answer = service_answers.read_answer(b': hello\n\ndata: {"a":1}\n\nevent: x\ndata:{"a":2}\n\ndata: [DONE]\n\n')
     assert answer.value == ({"a": 1}, {"a": 2})
-    assert records.read_answer(b"[1]").value == [1]
+    assert service_answers.read_answer(b"[1]").value == [1]
     with pytest.raises(ValueError, match="not JSON"):
-        records.read_answer(b"data: {cut")
+        service_answers.read_answer(b"data: {cut")
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON))
 def test_whatever_json_object_comes_nothing_is_lost(members: dict[str, object]) -> None:
     body = msgspec.json.encode(members | {"status": "NEW"})
-    record = records.read_job(body)
+    record = service_answers.read_job(body)
     assert record.raw == body
     fields = {field.encode_name: field.name for field in msgspec.structs.fields(JobRecord)}
     for name, value in msgspec.json.decode(body).items():

@@ -16,8 +16,8 @@ from orchestrator.account.templates.templates import (
     variables_of,
     warn_of_lost_variables,
 )
-from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at
-from orchestrator.core.service.records import read_members
+from orchestrator.account.transport.graphql_client import ByGraphQL, Value, literal, read_at
+from orchestrator.core.service.job_record import read_members
 
 _FIELDS: Final = (
     "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"

@@ -9,8 +9,8 @@ import pytest
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.text.durations import Policy
 from orchestrator.formats.input.jsonl import RowReader
+from orchestrator.formats.input.python_values import JobParts, ValueReader
 from orchestrator.formats.input.rows import Row, RowProblem
-from orchestrator.formats.input.values import JobParts, ValueReader
 from tests.formats.input_files import read_rows
 
 

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.client.jobs.refusals import one_line
+from orchestrator.core.service.job_record import NOTHING_MORE, known_members, read_as, read_json, read_members
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES
-from orchestrator.core.service.records import NOTHING_MORE, known_members, read_as, read_json, read_members
 
 _EVENT: Final = b"data:"
 _EVENT_ID: Final = b"id:"

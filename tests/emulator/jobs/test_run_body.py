@@ -1,7 +1,7 @@
 import pytest
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.jobs.submissions import parse_submission
+from orchestrator.emulator.jobs.run_body import parse_submission
 from orchestrator.units import SECOND_US
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.core.service.records import (
+from orchestrator.core.service.job_record import (
     MESSAGE_CHARS_MAX,
     MILLISECONDS_MAX,
     Record,

@@ -19,11 +19,11 @@ from orchestrator.account.endpoints.endpoints import (
 from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
-from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_at
+from orchestrator.account.transport.graphql_client import ByGraphQL, EnumWord, GraphQLError, literal, read_at
 from orchestrator.account.transport.logs import LogQuery, Tell
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.records import read_members
+from orchestrator.core.service.job_record import read_members
 
 _FIELDS: Final = "id name templateId gpuIds idleTimeout workersMin workersMax createdAt"
 

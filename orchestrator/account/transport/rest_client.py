@@ -36,7 +36,7 @@ from orchestrator.client.jobs.serverless import checked_id, service_url
 from orchestrator.client.jobs.service import Service
 from orchestrator.core.limits.ratelimit_headers import Window, read_windows
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import NotSent, UsageError
 from orchestrator.units import SECOND_US
