@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.core.service.addresses import is_loopback
-from orchestrator.dashboard.access.door import METRICS, person_of
-from orchestrator.dashboard.access.visitors import Visitors
+from orchestrator.dashboard.access.access_middleware import METRICS, person_of
+from orchestrator.dashboard.access.authentication import Visitors
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.telemetry.metrics.snapshot_reader import metrics_text
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 from starlette.convertors import Convertor, register_url_convertor
 
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.payload_redaction import Payloads
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.api.messages.abandonment_watch import AbandonmentWatch
 from orchestrator.clock import Clock
+from orchestrator.dashboard.access.authentication import refuse_unsafe
 from orchestrator.dashboard.access.key_file import KeyFolder
-from orchestrator.dashboard.access.links import SignInLink, sign_in_link
+from orchestrator.dashboard.access.sign_in_links import SignInLink, sign_in_link
 from orchestrator.dashboard.access.tokens import Person
-from orchestrator.dashboard.access.visitors import refuse_unsafe
 from orchestrator.dashboard.application import open_dashboard
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.actions.asker import user_name

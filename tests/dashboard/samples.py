@@ -16,7 +16,7 @@ from orchestrator.dashboard.page import (
     Page,
     PageRequest,
 )
-from orchestrator.dashboard.rendering.environment import TEMPLATES
+from orchestrator.dashboard.rendering.jinja_environment import TEMPLATES
 from orchestrator.errors import UsageError
 
 SEARCHED: Final = (TEMPLATES, Path(__file__).with_name("templates"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES
+from orchestrator.dashboard.rendering.jinja_environment import STATIC, TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -30,7 +30,7 @@ from orchestrator.settings.sources import Choices, choose
 if TYPE_CHECKING:
     import anyio
 
-    from orchestrator.dashboard.access.links import SignInLink
+    from orchestrator.dashboard.access.sign_in_links import SignInLink
     from orchestrator.dashboard.process import DashboardPlace  # at run time `--help` would pay for it
 
 NAME_CHARS_MAX: Final = 100
@@ -214,7 +214,7 @@ async def dashboard_link(
     """
     from orchestrator.clock import SystemClock
     from orchestrator.dashboard.access.key_file import KeyFolder
-    from orchestrator.dashboard.access.links import sign_in_link
+    from orchestrator.dashboard.access.sign_in_links import sign_in_link
     from orchestrator.dashboard.access.tokens import Person
     from orchestrator.ledger.actions.asker import user_name
 

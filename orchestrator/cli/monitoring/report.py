@@ -43,7 +43,7 @@ async def report(name: Of, output: Target = None, *, flags: Flags, ledger: Path,
     Example: orchestrator report night-2 --output night-2.html
     """
     from orchestrator.clock import SystemClock, local_zone
-    from orchestrator.dashboard.payloads import Payloads
+    from orchestrator.dashboard.payload_redaction import Payloads
     from orchestrator.dashboard.rendering.report import read_report, write_report
     from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice
 

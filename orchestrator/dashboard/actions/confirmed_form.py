@@ -18,7 +18,7 @@ from orchestrator.api.actions.proposal import GoneError, Proposal, ProposalReque
 from orchestrator.api.flows.flows import looking_at
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.dashboard.page import FormAnswer, FormRequest, FormRoute, NotFoundError
-from orchestrator.dashboard.rendering.filters import shown_text
+from orchestrator.dashboard.rendering.template_filters import shown_text
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerVersionError, StorageError, UsageError, message_of
 from orchestrator.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from jinja2 import Environment
 
-from orchestrator.dashboard.rendering.environment import Urls
+from orchestrator.dashboard.rendering.jinja_environment import Urls
 from orchestrator.errors import flag_name, with_settings_named
 from orchestrator.ledger import who_and_since
 from orchestrator.views.actions import ActionLine

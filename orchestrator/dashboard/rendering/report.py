@@ -13,7 +13,7 @@ from orchestrator.api.pages.runs.payload_policy import PayloadPolicy
 from orchestrator.api.pages.runs.report import report_content
 from orchestrator.clock import Clock
 from orchestrator.core.text.wording import counted
-from orchestrator.dashboard.rendering.environment import STATIC, environment
+from orchestrator.dashboard.rendering.jinja_environment import STATIC, environment
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import Connect, holder, read_ledger
 from orchestrator.views.runs.report import ReportContent, WrittenReport

@@ -7,7 +7,7 @@ from anyio import to_thread
 
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import read_ledger
-from orchestrator.telemetry.metrics.collector import MetricsText, exposed
+from orchestrator.telemetry.metrics.prometheus_collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.readings import Distribution
 from orchestrator.telemetry.metrics.registry import BY_NAME
 from orchestrator.telemetry.metrics.snapshot_reader import metrics_text, read_snapshot

@@ -4,12 +4,12 @@ from typing import Final
 
 from orchestrator.ledger import Ledger, holder, locked_since
 from orchestrator.ledger.runs.heartbeats import STALE_US
-from orchestrator.telemetry.metrics.collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, ClosedLabel
 from orchestrator.telemetry.metrics.message_readings import read_messages
 from orchestrator.telemetry.metrics.pipeline_readings import read_pipelines
 from orchestrator.telemetry.metrics.process_readings import read_files, read_process
+from orchestrator.telemetry.metrics.prometheus_collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.readings import MetricsSnapshot, Readings
 from orchestrator.telemetry.metrics.run_readings import read_runs, read_standings
 

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.core.filters.filter import EVERY
 from orchestrator.dashboard.page import KeptFile, NotFoundError, PageRequest
 from orchestrator.dashboard.pages import failures, job, jobs, run, runs
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.payload_redaction import Payloads
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.reports.ended_jobs import FROM_LATEST
 from orchestrator.ledger.reports.selected_jobs import SelectedJob

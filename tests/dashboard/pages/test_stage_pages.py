@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.payload_redaction import Payloads
 from orchestrator.dashboard.rendering.report import read_report, report_page
 from tests.dashboard.nights import looking, nights
 from tests.simulation.database import async_creator

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.payload_redaction import Payloads
 from orchestrator.dashboard.rendering.report import SIZE_MAX, read_report, report_page, write_report
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US

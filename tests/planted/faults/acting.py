@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a viewer acts",
-        path="orchestrator/dashboard/access/door.py::Door._refusal",
+        path="orchestrator/dashboard/access/access_middleware.py::AccessMiddleware._refusal",
         old="not self.visitors.may_act(person)",
         new="False",
         tests=(_FORM + "test_no_form_acts_for_viewers_or_strangers_or_from_elsewhere_or_where_all_is_read_only",),

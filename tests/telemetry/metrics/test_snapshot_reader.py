@@ -13,8 +13,8 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.ledger import Ledger, dispatcher_lock, holder
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
 from orchestrator.settings.words_and_defaults import LOCAL
-from orchestrator.telemetry.metrics.collector import exposed
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, OTHER, PIPELINES_MAX, RUNS_MAX
+from orchestrator.telemetry.metrics.prometheus_collector import exposed
 from orchestrator.telemetry.metrics.readings import Distribution, MetricsSnapshot, Value
 from orchestrator.telemetry.metrics.registry import METRICS
 from orchestrator.telemetry.metrics.snapshot_reader import metrics_text, read_snapshot

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from orchestrator.api.pages.attention import needs_now
 from orchestrator.clock import Clock
-from orchestrator.dashboard.access.door import HEALTH, person_of
+from orchestrator.dashboard.access.access_middleware import HEALTH, person_of
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.reading.view_cache import ViewCache
 from orchestrator.dashboard.rendering.renderer import JSON

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.service.addresses import Address
-from orchestrator.dashboard.access.request_checks import is_our_host
+from orchestrator.dashboard.access.host_and_origin import is_our_host
 from orchestrator.dashboard.access.response_headers import CONTENT_SECURITY_POLICY
 from orchestrator.errors import UsageError
 from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from orchestrator.dashboard.page import ElsewhereError, NotFoundError
 from orchestrator.dashboard.reading.ledger_reader import UnreadableError
-from orchestrator.dashboard.rendering.environment import Urls
+from orchestrator.dashboard.rendering.jinja_environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, PROBLEM_JSON, Problem, Renderer, Scene, page_problem
 from orchestrator.errors import OrchestratorError, StorageError, TookTooLongError, UsageError, message_of
 

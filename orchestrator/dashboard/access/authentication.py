@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.service.addresses import is_loopback, leads_to_loopback
 from orchestrator.dashboard.access.key_file import KeyFolder
 from orchestrator.dashboard.access.tokens import Person, Tokens
-from orchestrator.dashboard.access.wrong_keys import WrongKeys
+from orchestrator.dashboard.access.wrong_key_limit import WrongKeys
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.asker import user_name
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings

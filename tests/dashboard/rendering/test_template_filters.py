@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from jinja2 import UndefinedError
 
-from orchestrator.dashboard.rendering.environment import Urls, environment, static_digest
+from orchestrator.dashboard.rendering.jinja_environment import Urls, environment, static_digest
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 from orchestrator.units import DAY_US, MINUTE_US, SECOND_US
 from tests.dashboard.samples import SEARCHED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.payload_redaction import Payloads
 
 INPUT = b'{"email":"a@b","faces":[{"name":"x","n":1},{"name":"y"}],"n":1}'
 

@@ -14,7 +14,7 @@ from jinja2.bccache import Bucket, BytecodeCache
 
 from orchestrator.dashboard.charts.chart_functions import chart_functions
 from orchestrator.dashboard.rendering.action_button import action
-from orchestrator.dashboard.rendering.filters import filters, printed
+from orchestrator.dashboard.rendering.template_filters import filters, printed
 
 ROOM: Final = Path(__file__).parent.parent
 TEMPLATES: Final = ROOM / "templates"
