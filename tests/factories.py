@@ -11,7 +11,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
 from tests.simulation.clock import EPOCH_AT
@@ -39,7 +39,7 @@ def a_job_in(state: State, **changes: Any) -> Job:
     return msgspec.structs.replace(job, state=state, **changes)
 
 
-def an_outcome(job: Job, trouble: Trouble | None = None, **changes: Any) -> Outcome:
+def an_outcome(job: Job, trouble: FailureClass | None = None, **changes: Any) -> Outcome:
     """How `job` ended: with a result, or in `trouble`."""
     outcome = Outcome(
         submission=job.submission,
@@ -89,20 +89,22 @@ STEPS: Mapping[str, tuple[Event, Make]] = MappingProxyType(
         ),
         "deferred": (
             Event.DEFERRED,
-            lambda job, at: transitions.deferred(job, due_at=at + S, reason="429", at=at, trouble=Trouble.THROTTLED),
+            lambda job, at: transitions.deferred(
+                job, due_at=at + S, reason="429", at=at, trouble=FailureClass.THROTTLED
+            ),
         ),
         "interrupted": (Event.DEFERRED, lambda job, at: transitions.deferred(job, due_at=at, reason="not sent", at=at)),
         "adopted": (Event.ADOPTED, lambda job, at: transitions.adopted(job, remote_id=f"remote-{at}", at=at)),
         "retried": (
             Event.RETRIED,
             lambda job, at: transitions.retried(
-                job, Trouble.LOST, due_at=at + S, retry_until=None, reason="404 twice", at=at
+                job, FailureClass.LOST, due_at=at + S, retry_until=None, reason="404 twice", at=at
             ),
         ),
         "retried_remotely": (
             Event.RETRIED,
             lambda job, at: transitions.retried(
-                job, Trouble.FAILED, due_at=at + S, retry_until=at + 600 * S, reason="FAILED", at=at
+                job, FailureClass.FAILED, due_at=at + S, retry_until=at + 600 * S, reason="FAILED", at=at
             ),
         ),
         "completed": (
@@ -112,16 +114,18 @@ STEPS: Mapping[str, tuple[Event, Make]] = MappingProxyType(
         "abandoned": (
             Event.ABANDONED,
             lambda job, at: transitions.abandoned(
-                job, an_outcome(job, Trouble.FAILED), reason="out of attempts", at=at
+                job, an_outcome(job, FailureClass.FAILED), reason="out of attempts", at=at
             ),
         ),
         "cancelled": (
             Event.CANCELLED,
-            lambda job, at: transitions.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=at),
+            lambda job, at: transitions.cancelled(
+                job, an_outcome(job, FailureClass.CANCELLED), reason="asked for", at=at
+            ),
         ),
         "revoked": (
             Event.REVOKED,
-            lambda job, at: transitions.revoked(job, an_outcome(job, Trouble.INVALID_OUTPUT), at=at),
+            lambda job, at: transitions.revoked(job, an_outcome(job, FailureClass.INVALID_OUTPUT), at=at),
         ),
         "reopened": (Event.REOPENED, lambda job, at: transitions.reopened(job, at=at)),
     }

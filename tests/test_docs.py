@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
-from orchestrator.core.service.http_answers import POINTLESS, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import POINTLESS
 from tests import rooms
 from tests.reference import anchors
 from tests.walks import PAGE, WALKS, definition, page
@@ -27,7 +28,7 @@ def test_the_lifecycle_diagram_is_the_one_drawn_from_the_table() -> None:
     assert sorted(found[1].splitlines()) == sorted(drawn_from_the_table().splitlines())
 
 
-@pytest.mark.parametrize("word", [*State, *Event, *Trouble])
+@pytest.mark.parametrize("word", [*State, *Event, *FailureClass])
 def test_every_state_event_and_class_of_trouble_is_explained(word: str) -> None:
     assert re.search(rf"(\*\*|`){word}(\*\*|`)", HOW) or re.search(rf"\b{word}\b", HOW)
 

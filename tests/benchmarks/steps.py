@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.formats.input.rows import Row
@@ -194,6 +194,12 @@ async def _fail(ledger: Ledger, job: Job, clock: Clock, _waits: list[float]) -> 
     )
     now = clock.now()
     again = transitions.retried(
-        accepted.after, Trouble.FAILED, due_at=now, retry_until=None, reason="FAILED", at=now, previous_outcome=said
+        accepted.after,
+        FailureClass.FAILED,
+        due_at=now,
+        retry_until=None,
+        reason="FAILED",
+        at=now,
+        previous_outcome=said,
     )
     assert await ledger.writer.step(again)

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
@@ -117,7 +117,7 @@ def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> s
         tuple(EMULATOR.settings),
         API_KEY_VARIABLES,
         State,
-        Trouble,
+        FailureClass,
         Summary.__struct_encode_fields__,
         RunStatus.__struct_encode_fields__,
         EndpointLimitStatus.__struct_encode_fields__,

@@ -9,7 +9,7 @@ from orchestrator.core.gates.failure_breaker import BreakerPhase, BreakerState
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.jobs.brake_state import Kept, OfRun
@@ -28,9 +28,15 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_file: Op
     async with open_file() as ledger:
         await a_run(ledger, rows=2)
         first = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
-        failed = an_outcome(first, Trouble.FAILED, execution_ms=2_000)
+        failed = an_outcome(first, FailureClass.FAILED, execution_ms=2_000)
         again = transitions.retried(
-            first, Trouble.FAILED, due_at=AT, retry_until=None, reason="status", at=AT + 5 * S, previous_outcome=failed
+            first,
+            FailureClass.FAILED,
+            due_at=AT,
+            retry_until=None,
+            reason="status",
+            at=AT + 5 * S,
+            previous_outcome=failed,
         )
         assert await ledger.writer.step(again)
         second = await brought_to(ledger, State.OUTSTANDING, AT + 50 * S, job=2)
@@ -43,7 +49,7 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_file: Op
         }
         told = await ledger.jobs.brakes.latest(1, 10)
         assert [each.is_failed for each in told] == [True, False]
-        assert [each.kind for each in told] == [error_key(Trouble.FAILED, failed.message), None]
+        assert [each.kind for each in told] == [error_key(FailureClass.FAILED, failed.message), None]
         assert told[0].summary == f"failed: {failed.message}"
         assert len(await ledger.jobs.brakes.latest(1, 1)) == 1
         assert await ledger.jobs.brakes.latest(2, 10) == []

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, ClaimLine, Passed
 from orchestrator.ledger.jobs.claims import SLOTS, Claim, Claimed, next_submission
@@ -29,7 +29,7 @@ async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int |
     """Job `number`, waiting for its second attempt."""
     job = await brought_to(ledger, State.OUTSTANDING, NOW - 100 * S + number, job=number)
     step = transitions.retried(
-        job, Trouble.FAILED, due_at=due_at, retry_until=retry_until, reason="FAILED", at=NOW - 50 * S
+        job, FailureClass.FAILED, due_at=due_at, retry_until=retry_until, reason="FAILED", at=NOW - 50 * S
     )
     assert await ledger.writer.step(step)
     return step.after
@@ -82,7 +82,7 @@ async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_file
             await queued(ledger, number, due_at=NOW - (10 - number) * S, retry_until=NOW + 100 * S)
         [second] = [each for each in await claim(ledger, by_retry=True, most=2) if each.job.id == 2]
         [again] = [transitions.deferred(
-            second.job, due_at=NOW - 3 * S, reason="503", at=NOW, trouble=Trouble.SERVER, retry_until=NOW + 100 * S
+            second.job, due_at=NOW - 3 * S, reason="503", at=NOW, trouble=FailureClass.SERVER, retry_until=NOW + 100 * S
         )]  # fmt: skip
         assert await ledger.writer.step(again)
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.handover_rows import HandedOver, OwedRow, Relay
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -163,7 +163,7 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
         [outcome] = await ended(ledger, second)
         assert (outcome.custom_id, outcome.trouble, outcome.message) == (
             one.custom_id,
-            Trouble.STEP,
+            FailureClass.STEP,
             "KeyError: 'text'",
         )
         assert await ledger.flows.lineage.children([1], second.id) == {1: 0}

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.submissions import Sent
@@ -143,7 +143,7 @@ async def test_a_finished_job_has_what_its_row_needs(open_file: OpenLedger) -> N
             transitions.completed(good, an_outcome(good, delay_ms=3, execution_ms=4), reason="status", at=AT + 9 * S)
         )
         await ledger.writer.step(
-            transitions.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
+            transitions.abandoned(bad, an_outcome(bad, FailureClass.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
         first, second = await ledger.jobs.results.page(
             run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6
@@ -168,7 +168,9 @@ async def test_the_next_due_job_is_told_for_each_operation(open_file: OpenLedger
             job = await brought_to(ledger, State.OUTSTANDING, AT - 100 * S + number, job=number)
             due_at = AT + number * S
             await ledger.writer.step(
-                transitions.retried(job, Trouble.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S)
+                transitions.retried(
+                    job, FailureClass.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S
+                )
             )
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
 

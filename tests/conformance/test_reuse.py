@@ -10,7 +10,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import State, replay
 from orchestrator.core.jobs.result_reuse import NOTHING_YET, REUSED, Reuse
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claimed
@@ -48,7 +48,7 @@ async def with_results(ledger: Ledger, outputs: Sequence[bytes | None]) -> None:
         job = step.after
         outcome = Outcome(submission=job.submission, remote_id=job.remote_id, status="COMPLETED", output=output)
         if output is None:
-            outcome = replace(outcome, status="FAILED", trouble=Trouble.FAILED, message="no")
+            outcome = replace(outcome, status="FAILED", trouble=FailureClass.FAILED, message="no")
             assert await ledger.writer.step(transitions.abandoned(job, outcome, reason="FAILED", at=at))
         else:
             assert await ledger.writer.step(transitions.completed(job, outcome, reason="status", at=at))

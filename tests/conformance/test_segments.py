@@ -9,7 +9,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentEnd
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claim
@@ -47,7 +47,9 @@ def told(job: Job, seq: int | None, checkpoint: bytes | None = None, *, at: int 
 async def ended(ledger: Ledger, *, execution_ms: int = 700, report: Report | None = None) -> None:
     """The segment at the service has come further, and ends."""
     end = SegmentEnd(has_progressed=True, report=report, execution_ms=execution_ms, executed_ms=0)
-    step = transitions.continued(await job_now(ledger), end, due_at=0, reason="FAILED", at=NOW, trouble=Trouble.FAILED)
+    step = transitions.continued(
+        await job_now(ledger), end, due_at=0, reason="FAILED", at=NOW, trouble=FailureClass.FAILED
+    )
     assert await ledger.writer.step(step)
 
 
@@ -79,7 +81,7 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
             )
         ).claims
         await ledger.writer.step(
-            transitions.deferred(claim.job, due_at=0, reason="429", at=NOW, trouble=Trouble.THROTTLED)
+            transitions.deferred(claim.job, due_at=0, reason="429", at=NOW, trouble=FailureClass.THROTTLED)
         )
         again = await begun(ledger)
         assert (again.job.segment, again.job.attempt) == (2, 1)

@@ -9,7 +9,7 @@ from orchestrator.core.filters.filter import EVERY, Filter, FilterFacts, matches
 from orchestrator.core.filters.filter_parser import cluster_name, parse
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
@@ -28,7 +28,7 @@ INPUTS = [
 OOM, MISSING = "CUDA out of memory: {} GiB", "no such file: /data/{}.png"
 
 
-async def failed(ledger: Ledger, job: int, trouble: Trouble, message: str, *, at: int) -> None:
+async def failed(ledger: Ledger, job: int, trouble: FailureClass, message: str, *, at: int) -> None:
     outstanding = await brought_to(ledger, State.OUTSTANDING, at, job=job)
     outcome = an_outcome(outstanding, trouble, message=message)
     assert await ledger.writer.step(
@@ -42,12 +42,12 @@ async def a_night(ledger: Ledger) -> Run:
     run = await a_run(ledger, rows)
     for job, state in ((1, State.SUCCEEDED), (2, State.OUTSTANDING), (3, State.UNCERTAIN), (4, State.CANCELLED)):
         await brought_to(ledger, state, AT + job * 100 * S, job=job)
-    await failed(ledger, 5, Trouble.FAILED, OOM.format(2), at=AT + 500 * S)
-    await failed(ledger, 6, Trouble.TIMED_OUT, "it took 600000 ms", at=AT + 600 * S)
-    await failed(ledger, 7, Trouble.FAILED, OOM.format(31.5), at=AT + 700 * S)
-    await failed(ledger, 8, Trouble.FAILED, MISSING.format(8), at=AT + 800 * S)
+    await failed(ledger, 5, FailureClass.FAILED, OOM.format(2), at=AT + 500 * S)
+    await failed(ledger, 6, FailureClass.TIMED_OUT, "it took 600000 ms", at=AT + 600 * S)
+    await failed(ledger, 7, FailureClass.FAILED, OOM.format(31.5), at=AT + 700 * S)
+    await failed(ledger, 8, FailureClass.FAILED, MISSING.format(8), at=AT + 800 * S)
     await a_run(ledger, [a_row(1, "night-1")], name="other")
-    await failed(ledger, 10, Trouble.FAILED, OOM.format(5), at=AT + 900 * S)
+    await failed(ledger, 10, FailureClass.FAILED, OOM.format(5), at=AT + 900 * S)
     return run
 
 
@@ -166,7 +166,7 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
         assert not any("no such file" in message for message, *_ in found)
         assert await ledger.reports.job_queries.clustered(run.id) == (3, 3)
 
-        await failed(ledger, 5, Trouble.FAILED, OOM.format(80), at=AT + 6_000 * S)
+        await failed(ledger, 5, FailureClass.FAILED, OOM.format(80), at=AT + 6_000 * S)
         assert (OOM.format(80), 2, 509, 6_009, 5) in await kinds(ledger, run)
 
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State, is_legal
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.schema.job_tables import GIVEN_UP
@@ -118,7 +118,9 @@ async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(
     async with open_file() as ledger:
         await a_run(ledger)
         first = await brought_to(ledger, State.OUTSTANDING, AT)
-        late = transitions.abandoned(first, an_outcome(first, Trouble.FAILED), reason="late FAILED", at=AT + 99 * S)
+        late = transitions.abandoned(
+            first, an_outcome(first, FailureClass.FAILED), reason="late FAILED", at=AT + 99 * S
+        )
         again = ("retried_remotely", "claimed_for_retry", "accepted_for_retry")
         second = (await gone(ledger, first, *again, at=AT + 10 * S))[-1].after
 

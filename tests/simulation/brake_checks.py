@@ -15,7 +15,7 @@ from orchestrator.units import SECOND_US, WHOLE
 from tests.simulation.books import Books, EventRow
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts
-from tests.simulation.plan import Trouble
+from tests.simulation.plan import FailureClass
 
 SOON_US = 2 * SECOND_US
 """So long may it take until what is known is heeded, by whoever claims at that moment."""
@@ -83,7 +83,9 @@ def no_budget_is_passed(facts: Facts, books: Books) -> Iterator[str]:
 def nothing_is_sent_that_brakes_hold(facts: Facts, books: Books) -> Iterator[str]:
     """Nothing is sent once more rows have failed than may, or after the time by which all is to be finished."""
     plan = facts.plan
-    if plan.of(Trouble.ASLEEP) or plan.of(Trouble.CLOCK_JUMP):  # who decides may do it later, or at another time
+    if plan.of(FailureClass.ASLEEP) or plan.of(
+        FailureClass.CLOCK_JUMP
+    ):  # who decides may do it later, or at another time
         return
     allowed = None if plan.max_failures is None else parse_max_failures(plan.max_failures)
     late_at = None if plan.finish_by_s is None else EPOCH_AT + round(plan.finish_by_s * SECOND_US) + SOON_US

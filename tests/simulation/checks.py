@@ -35,7 +35,7 @@ from tests.simulation.command_checks import (
 )
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import Fate
-from tests.simulation.plan import Rate, Trouble
+from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
 
@@ -398,7 +398,7 @@ def what_is_sure_stays_sure(facts: Facts, books: Books) -> Iterator[str]:
 
 def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
     """A job is lost only if the service really forgot it before its time, or its chunks, which are handed out once."""
-    if any(each.size < 0 for each in facts.plan.of(Trouble.CLOCK_JUMP)) or any(facts.plan.clocks):
+    if any(each.size < 0 for each in facts.plan.of(FailureClass.CLOCK_JUMP)) or any(facts.plan.clocks):
         return  # a process that begins with an earlier clock cannot know how old the rows are that it finds
     for row in chain.from_iterable(books.events.values()):
         if row.trouble != "lost" or (facts.plan.yields and row.code == ReasonCode.NOTHING_YIELDED):

@@ -15,12 +15,12 @@ from tests.simulation.plan import (
     MINUTE_S,
     Asking,
     Crash,
+    FailureClass,
     Kill,
     Marks,
     Plan,
     Rate,
     RunPlan,
-    Trouble,
     Weather,
     Where,
     Word,
@@ -65,7 +65,7 @@ SPELLS: tuple[Mapping[Fault, float], ...] = (
 )
 """What the service may do for a while: a maintenance in four forms and mixed, a key refused, ..."""
 
-WEATHERS = tuple(trouble for trouble in Trouble if trouble not in {Trouble.ASLEEP, Trouble.INTERRUPT})
+WEATHERS = tuple(trouble for trouble in FailureClass if trouble not in {FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What every world of the swarm may have."""
 
 STORIES: tuple[tuple[Word, ...], ...] = (
@@ -351,7 +351,7 @@ def _aimed(chance: random.Random, weather: Weather, runs: int) -> Weather:
 def _interruptions(chance: random.Random, plan: Plan, runs: int) -> Iterator[Weather]:
     for _ in range(chance.choice((0, 1, 2))):
         yield Weather(
-            trouble=Trouble.INTERRUPT, at_s=chance.uniform(0, plan.calm_at_s), size=0.0, who=chance.randrange(runs)
+            trouble=FailureClass.INTERRUPT, at_s=chance.uniform(0, plan.calm_at_s), size=0.0, who=chance.randrange(runs)
         )
 
 
@@ -384,7 +384,7 @@ def _story(chance: random.Random, plan: Plan, runs: int) -> Iterator[Asking]:
 
 def _sleep(chance: random.Random, plan: Plan) -> Weather:
     return Weather(
-        trouble=Trouble.ASLEEP, at_s=chance.uniform(0, plan.calm_at_s), size=chance.choice((40.0, 40 * MINUTE_S))
+        trouble=FailureClass.ASLEEP, at_s=chance.uniform(0, plan.calm_at_s), size=chance.choice((40.0, 40 * MINUTE_S))
     )
 
 
@@ -418,7 +418,9 @@ def _crash(chance: random.Random, *, calls: int = CALLS_MAX, commits: int = COMM
 def _weather(chance: random.Random, calm_at_s: float, retention_s: float) -> Weather:
     trouble = chance.choice(WEATHERS)
     at_s = chance.uniform(0, calm_at_s)
-    if trouble is Trouble.CLOCK_JUMP:
+    if trouble is FailureClass.CLOCK_JUMP:
         return Weather(trouble=trouble, at_s=at_s, size=chance.choice((-1, 1)) * chance.choice((5.0, 100.0, 1_000.0)))
-    size = chance.choice((5.0, 30.0)) if trouble is not Trouble.NETWORK_GONE else chance.uniform(5, 1.5 * retention_s)
+    size = (
+        chance.choice((5.0, 30.0)) if trouble is not FailureClass.NETWORK_GONE else chance.uniform(5, 1.5 * retention_s)
+    )
     return Weather(trouble=trouble, at_s=at_s, size=size)

@@ -19,7 +19,7 @@ from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
 from tests.simulation.loop import PART, running_loop
-from tests.simulation.plan import Plan, Trouble
+from tests.simulation.plan import FailureClass, Plan
 from tests.simulation.transport import ASGIApp, SimulatedTransport
 from tests.simulation.world import SimulatedService
 
@@ -40,14 +40,14 @@ class Sky:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def is_up(self, trouble: Trouble, now: int) -> bool:
+    def is_up(self, trouble: FailureClass, now: int) -> bool:
         """Whether there is no such trouble now."""
         seconds = _seconds(now)
         return not any(each.at_s <= seconds < each.until_s for each in self._plan.of(trouble))
 
     def clock_offset_us(self, now: int) -> int:
         """By how much the wall clock is wrong."""
-        jumps = self._plan.of(Trouble.CLOCK_JUMP)
+        jumps = self._plan.of(FailureClass.CLOCK_JUMP)
         return round(sum(each.size for each in jumps if each.at_s <= _seconds(now)) * SECOND_US)
 
 
@@ -89,7 +89,7 @@ class Network:
         self._tasks: TaskGroup
         for service in services.values():
             service.receiver = self._deliver
-            for gone in plan.of(Trouble.SERVICE_GONE):
+            for gone in plan.of(FailureClass.SERVICE_GONE):
                 service.gate.wire.outage(
                     EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US)
                 )
@@ -136,7 +136,7 @@ class Network:
         return response
 
     def _hide_or_show(self) -> None:
-        is_shown = self._sky.is_up(Trouble.ENDPOINT_HIDDEN, self._clock.now())
+        is_shown = self._sky.is_up(FailureClass.ENDPOINT_HIDDEN, self._clock.now())
         for service in self._services.values():
             for endpoint in service.endpoints:
                 (service.gate.show if is_shown else service.gate.hide)(endpoint)
@@ -145,7 +145,7 @@ class Network:
         await anyio.sleep(self._chance.uniform(0, self._plan.travel_s))
 
     def _is_up(self) -> bool:
-        return self._sky.is_up(Trouble.NETWORK_GONE, self._clock.now())
+        return self._sky.is_up(FailureClass.NETWORK_GONE, self._clock.now())
 
     def kill(self, part: object, wire: "Wire") -> None:
         """The process `part` is killed, and nobody listens there any more.

@@ -47,7 +47,7 @@ class Crash(msgspec.Struct, frozen=True):
     number: int
 
 
-class Trouble(StrEnum):
+class FailureClass(StrEnum):
     """What goes wrong around the program."""
 
     NETWORK_GONE = auto()
@@ -66,7 +66,9 @@ class Trouble(StrEnum):
     """The process stands still, as by SIGSTOP or a closed lid; the service and the network go on."""
 
 
-CLOSED = frozenset({Trouble.NETWORK_GONE, Trouble.SERVICE_GONE, Trouble.ENDPOINT_HIDDEN, Trouble.ASLEEP})
+CLOSED = frozenset(
+    {FailureClass.NETWORK_GONE, FailureClass.SERVICE_GONE, FailureClass.ENDPOINT_HIDDEN, FailureClass.ASLEEP}
+)
 
 BLINDING = frozenset(
     {Fault.NOT_JSON, Fault.BARE_ERROR, Fault.EMPTY_ANSWER, Fault.HALF_ANSWER, Fault.UNAUTHORIZED, Fault.OTHER_RECORD}
@@ -75,9 +77,9 @@ BLINDING = frozenset(
 
 
 class Weather(msgspec.Struct, frozen=True, kw_only=True):
-    """One trouble: from `at_s` on, for `size` seconds (or, see `Trouble`, by so many)."""
+    """One trouble: from `at_s` on, for `size` seconds (or, see `FailureClass`, by so many)."""
 
-    trouble: Trouble
+    trouble: FailureClass
     at_s: float
     size: float
     who: int | None = None
@@ -280,7 +282,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         length: int = round(least * (most / least) ** chance.random())
         return raw_input[:-1] + b',"padding":"' + b"x" * length + b'"}'
 
-    def of(self, trouble: Trouble) -> tuple[Weather, ...]:
+    def of(self, trouble: FailureClass) -> tuple[Weather, ...]:
         """The weather of one kind."""
         return tuple(each for each in self.weather if each.trouble is trouble)
 

@@ -45,7 +45,7 @@ from tests.simulation.fates import FateBook, ForgetfulWorld
 from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
-from tests.simulation.plan import OTHER_ENDPOINTS, Plan, Rate, RunPlan, Trouble, Weather, Where, Word
+from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, Weather, Where, Word
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
@@ -55,7 +55,7 @@ HERE = httpx.URL(URL).host
 HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
 VARIABLES = {HERE: "KEY_HERE", "elsewhere": "KEY_ELSEWHERE"}
 ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEWHERE: ENDPOINT}
-BEFALLS = frozenset({Trouble.ASLEEP, Trouble.INTERRUPT})
+BEFALLS = frozenset({FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What happens to processes at a time of its own."""
 
 BRAKES = ("the canary failed", "the budget of", "more than max-failures allows", "it would end after finish-by")
@@ -205,7 +205,7 @@ class Play:
         victims = [found for found in self._machine.processes if each.who in {None, found.run}]
         for process in victims:
             self.facts.trace.say("world", f"{each.trouble} befalls {process}")
-        if each.trouble is Trouble.INTERRUPT:
+        if each.trouble is FailureClass.INTERRUPT:
             for process in victims:
                 process.stop.set()
             return
@@ -282,7 +282,9 @@ class Play:
         """Stops the process inside at the next time at which the plan wants that."""
         now_s = anyio.current_time()
         stops = [
-            each.at_s for each in self._plan.of(Trouble.STOP) if each.at_s > now_s and each.who in {None, process.run}
+            each.at_s
+            for each in self._plan.of(FailureClass.STOP)
+            if each.at_s > now_s and each.who in {None, process.run}
         ]
         with anyio.CancelScope(deadline=min(stops, default=float("inf"))) as scope:
             yield scope

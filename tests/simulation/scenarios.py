@@ -15,10 +15,10 @@ from tests.simulation.plan import (
     HOUR_S,
     MINUTE_S,
     Crash,
+    FailureClass,
     Kill,
     Plan,
     Rate,
-    Trouble,
     Weather,
 )
 
@@ -75,7 +75,7 @@ def commits(seed: int) -> Plan:
     )
 
 
-def gone(seed: int, *, scenario: str, trouble: Trouble, for_s: float) -> Plan:
+def gone(seed: int, *, scenario: str, trouble: FailureClass, for_s: float) -> Plan:
     """Something is gone for a while, when a third of the jobs have been sent."""
     return Plan(
         scenario=scenario,
@@ -96,8 +96,8 @@ def clock_jumps(seed: int) -> Plan:
     chance = random.Random(seed)
     sizes = [sign * size for size in (5.0, 120.0, HOUR_S) for sign in (1, -1)]
     chance.shuffle(sizes)
-    jumps = [Weather(trouble=Trouble.CLOCK_JUMP, at_s=10.0 + 20 * n, size=size) for n, size in enumerate(sizes)]
-    stop = Weather(trouble=Trouble.STOP, at_s=45, size=10)
+    jumps = [Weather(trouble=FailureClass.CLOCK_JUMP, at_s=10.0 + 20 * n, size=size) for n, size in enumerate(sizes)]
+    stop = Weather(trouble=FailureClass.STOP, at_s=45, size=10)
     return Plan(
         scenario="clock-jumps",
         seed=seed,
@@ -149,7 +149,7 @@ def seven_days(seed: int) -> Plan:
         seconds=(DAY_S, 6.5 * DAY_S),
         ttl_s=7 * DAY_S,
         execution_timeout_s=7 * DAY_S,
-        weather=(Weather(trouble=Trouble.STOP, at_s=3 * DAY_S, size=10 * MINUTE_S),),
+        weather=(Weather(trouble=FailureClass.STOP, at_s=3 * DAY_S, size=10 * MINUTE_S),),
         calm_at_s=7 * DAY_S,
         patience_s=8 * DAY_S,
         webhooks=seed % 2 == 1,
@@ -184,7 +184,7 @@ def maintenance(seed: int) -> Plan:
         faults=Faults(spells=(Spell(from_s=150, for_s=35, **rates),)),
         calm_at_s=185,
         all_succeed=True,
-        weather=(Weather(trouble=Trouble.STOP, at_s=20, size=135),),
+        weather=(Weather(trouble=FailureClass.STOP, at_s=20, size=135),),
         away_s=135,
         webhooks=seed % 2 == 1,
     )
@@ -201,7 +201,7 @@ def asleep(seed: int) -> Plan:
         travel_s=2.0,
         all_succeed=True,
         sure=True,
-        weather=(Weather(trouble=Trouble.ASLEEP, at_s=4, size=40.0 if seed // 2 % 2 else 40 * MINUTE_S),),
+        weather=(Weather(trouble=FailureClass.ASLEEP, at_s=4, size=40.0 if seed // 2 % 2 else 40 * MINUTE_S),),
         calm_at_s=50 * MINUTE_S,
         retention_s=HOUR_S,
         webhooks=seed % 2 == 1,
@@ -223,7 +223,7 @@ def clocks(seed: int) -> Plan:
         faults=Faults(throttled=0.2, server_error=0.2, handler_error=0.2, lost_request=0.1),
         all_succeed=True,
         clocks=tuple(offsets),
-        weather=tuple(Weather(trouble=Trouble.STOP, at_s=at_s, size=20) for at_s in (20.0, 60.0, 100.0, 140.0)),
+        weather=tuple(Weather(trouble=FailureClass.STOP, at_s=at_s, size=20) for at_s in (20.0, 60.0, 100.0, 140.0)),
         away_s=20,
         calm_at_s=165,
         patience_s=15 * MINUTE_S,
@@ -238,7 +238,7 @@ def large(seed: int) -> Plan:
 
 def neglected(seed: int) -> Plan:
     """Results are kept for a sixth of the agreed time, and the program is away for longer than that."""
-    stop = Weather(trouble=Trouble.STOP, at_s=4, size=80)
+    stop = Weather(trouble=FailureClass.STOP, at_s=4, size=80)
     plan = lying(seed, scenario="neglected", faults=Faults(short_retention=1.0))
     return msgspec.structs.replace(plan, weather=(stop,), away_s=stop.size, webhooks=False)
 
@@ -274,10 +274,10 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "swarm": swarm,
         "side-by-side": side_by_side,
         "commits": commits,
-        "network-20": partial(gone, scenario="network-20", trouble=Trouble.NETWORK_GONE, for_s=20 * MINUTE_S),
-        "network-40": partial(gone, scenario="network-40", trouble=Trouble.NETWORK_GONE, for_s=40 * MINUTE_S),
-        "service-hour": partial(gone, scenario="service-hour", trouble=Trouble.SERVICE_GONE, for_s=HOUR_S),
-        "hidden": partial(gone, scenario="hidden", trouble=Trouble.ENDPOINT_HIDDEN, for_s=2 * MINUTE_S),
+        "network-20": partial(gone, scenario="network-20", trouble=FailureClass.NETWORK_GONE, for_s=20 * MINUTE_S),
+        "network-40": partial(gone, scenario="network-40", trouble=FailureClass.NETWORK_GONE, for_s=40 * MINUTE_S),
+        "service-hour": partial(gone, scenario="service-hour", trouble=FailureClass.SERVICE_GONE, for_s=HOUR_S),
+        "hidden": partial(gone, scenario="hidden", trouble=FailureClass.ENDPOINT_HIDDEN, for_s=2 * MINUTE_S),
         "clock-jumps": clock_jumps,
         "webhook-storm": webhook_storm,
         "tight-ttl": tight_ttl,

@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, matches
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
@@ -209,4 +209,4 @@ def row_of(job: FinishedJob) -> FinishedJob:
     try:
         return msgspec.structs.replace(job, stored=job.output, packed=0)
     except DamagedError:
-        return msgspec.structs.replace(job, trouble=Trouble.INVALID_OUTPUT.value, message=DAMAGED)
+        return msgspec.structs.replace(job, trouble=FailureClass.INVALID_OUTPUT.value, message=DAMAGED)

@@ -14,7 +14,7 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import JSON, show_control
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
@@ -146,7 +146,7 @@ def _settings(given: Sequence[str], choices: Choices) -> dict[str, Any]:
 def failed_with(trouble: str | None, error: str, chars_max: int = SAMPLE_WIDTH) -> str:
     """Which trouble a job had, and what was said of it. That it failed goes without saying where there is a message."""
     said = shortened(error, chars_max)
-    return f"{trouble}: {said}" if trouble not in {None, Trouble.FAILED} and said else said or trouble or ""
+    return f"{trouble}: {said}" if trouble not in {None, FailureClass.FAILED} and said else said or trouble or ""
 
 
 def sample_lines(preview: "JobsPreview") -> Iterator[str]:

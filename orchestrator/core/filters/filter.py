@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.wording import folded
 
 
@@ -40,9 +40,9 @@ class StateIs(msgspec.Struct, frozen=True):
 
 
 class ClassIs(msgspec.Struct, frozen=True):
-    """Jobs that failed, or were cancelled, for a class of trouble."""
+    """Jobs that failed, or were cancelled, whose failure is of a class."""
 
-    trouble: Trouble
+    trouble: FailureClass
 
 
 class ClusterIs(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from orchestrator.core.filters.filter import (
     Text,
 )
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.units import EPOCH, SECOND_US
 
@@ -265,7 +265,7 @@ def _leaf(field: str, comparison: Comparison, value: str, now: int) -> Leaf:
         case "state":
             found = StateIs(_word(State, "state", value))
         case "class":
-            found = ClassIs(_word(Trouble, "class", value))
+            found = ClassIs(_word(FailureClass, "class", value))
         case "cluster":
             found = ClusterIs(cluster_key(value))
         case "id" | "error":

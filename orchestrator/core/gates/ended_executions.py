@@ -8,14 +8,15 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.failure_breaker import RatedExecution
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
-from orchestrator.core.service.http_answers import HINT_CHARS_MAX, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import error_key, summary_of
 from orchestrator.core.text.wording import shortened
 
-FAILED: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
+FAILED: Final = frozenset({FailureClass.FAILED, FailureClass.TIMED_OUT, FailureClass.INVALID_OUTPUT})
 """What says something of the handler, or of the input."""
 
-MAY_HAVE_RUN: Final = frozenset({Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN})
+MAY_HAVE_RUN: Final = frozenset({FailureClass.LOST, FailureClass.EXPIRED, FailureClass.UNCERTAIN})
 """What may have been executed, and says nothing of how it went."""
 
 _ENDS: Final = frozenset({Event.RETRIED, Event.ABANDONED, Event.CONTINUED})

@@ -1,4 +1,4 @@
-"""What another execution gets that the one before had not, by the class of trouble that the one before had.
+"""What another execution gets that the one before had not, by the class of failure that the one before had.
 
 Rules are written by people (see `escalation_text`), as in `timed_out: execution-timeout*2, then endpoint big`: of each
 class the first trouble of a job leads to the first step, the second to the second, and what a step gives holds from
@@ -15,21 +15,21 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MAX, Policy, decode_policy, merge_policies
 from orchestrator.core.text.wording import folded
 
 TROUBLES: Final = (
-    Trouble.FAILED,
-    Trouble.TIMED_OUT,
-    Trouble.INVALID_OUTPUT,
-    Trouble.LOST,
-    Trouble.EXPIRED,
-    Trouble.UNCERTAIN,
+    FailureClass.FAILED,
+    FailureClass.TIMED_OUT,
+    FailureClass.INVALID_OUTPUT,
+    FailureClass.LOST,
+    FailureClass.EXPIRED,
+    FailureClass.UNCERTAIN,
 )
 """The classes of trouble after which a job may have another execution."""
 
-EXECUTIONS: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
+EXECUTIONS: Final = frozenset({FailureClass.FAILED, FailureClass.TIMED_OUT, FailureClass.INVALID_OUTPUT})
 """Those that share the attempts of a job."""
 
 UNCHANGED: Final = 100
@@ -66,16 +66,16 @@ FREE: Final = EscalationStep(is_free=True)
 class EscalationRule(msgspec.Struct, frozen=True, kw_only=True):
     """What follows troubles of these classes, one step after the other."""
 
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[FailureClass, ...]
     steps: tuple[EscalationStep, ...]
     text: str | None = None
     """What their errors have in them, whether in capital letters of ASCII or small ones; None: whatever they say."""
 
-    def name_for(self, trouble: Trouble) -> str:
+    def name_for(self, trouble: FailureClass) -> str:
         """By what a job remembers how many of its steps it has taken after such trouble."""
         return trouble.value if self.text is None else f"{trouble}~{folded(self.text)}"
 
-    def means(self, trouble: Trouble, message: str) -> bool:
+    def means(self, trouble: FailureClass, message: str) -> bool:
         """Whether it is for such trouble, which was told by `message`."""
         return trouble in self.troubles and (self.text is None or folded(self.text) in folded(message))
 
@@ -85,7 +85,9 @@ TAKEN_AWAY: Final = ("worker was taken away", "job timed out after")
 the job again by itself, and says after how many tries it gave up.
 """
 
-BUILT_IN: Final = tuple(EscalationRule(troubles=(Trouble.FAILED,), text=text, steps=(FREE,)) for text in TAKEN_AWAY)
+BUILT_IN: Final = tuple(
+    EscalationRule(troubles=(FailureClass.FAILED,), text=text, steps=(FREE,)) for text in TAKEN_AWAY
+)
 
 
 class EscalationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,7 +133,7 @@ class NextEscalation(msgspec.Struct, frozen=True):
 
 
 def next_step(
-    rules: Iterable[EscalationRule], trouble: Trouble, message: str, given: bytes | None
+    rules: Iterable[EscalationRule], trouble: FailureClass, message: str, given: bytes | None
 ) -> NextEscalation | None:
     """What follows trouble of that class, told by `message`, for a job that was `given` so much; None where it stays
     with that. A rule whose last step is free stays free, as long as that is bounded.

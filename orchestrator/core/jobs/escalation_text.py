@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.escalation import EXECUTIONS, TROUBLES, UNCHANGED, EscalationRule, EscalationStep
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.durations import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.text.name_match import nearest
 from orchestrator.units import MILLISECOND_US
@@ -100,13 +100,13 @@ class _Reader:
         self._read(_END, advice)
         return text
 
-    def _trouble(self, word: re.Match[str]) -> Trouble:
+    def _trouble(self, word: re.Match[str]) -> FailureClass:
         if word[0] not in TROUBLES:
             near = nearest(word[0], TROUBLES)
             raise self._wrong(
                 f"did you mean {near}?" if near else f"the classes are {', '.join(TROUBLES)}", word.start()
             )
-        return Trouble(word[0])
+        return FailureClass(word[0])
 
     def _goes_on(self) -> bool:
         """Whether another step follows; reads what stands between."""

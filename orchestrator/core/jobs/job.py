@@ -6,7 +6,7 @@
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 
 
@@ -98,7 +98,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     output: bytes | None = None
     """Compact JSON. For `invalid_output`, the raw bytes of the answer: nothing paid is thrown away."""
 
-    trouble: Trouble | None = None
+    trouble: FailureClass | None = None
     message: str | None = None
     delay_ms: int | None = None
     execution_ms: int | None = None
@@ -143,14 +143,14 @@ def is_terminal(job: Job) -> bool:
 
 
 def outcome_from(
-    job: Job, record: Record, *, trouble: Trouble | None, message: str | None, margin_us: int | None
+    job: Job, record: Record, *, trouble: FailureClass | None, message: str | None, margin_us: int | None
 ) -> Outcome:
     """The outcome that a finished record of the latest submission gives."""
     return Outcome(
         submission=job.submission,
         remote_id=record.remote_id or job.remote_id,
         status=record.status or None,
-        output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,
+        output=record.output if trouble in (None, FailureClass.INVALID_OUTPUT) else None,
         trouble=trouble,
         message=message,
         delay_ms=record.delay_ms,

@@ -30,7 +30,7 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     answered_at: int | None
     ended_at: int | None
     ended: str | None
-    """The event or class of trouble that ended it."""
+    """The event or class of failure that ended it."""
 
     ttl_at: int
     """When the service forgets it, whatever has become of it."""

@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.core.jobs.deadlines import margin_us
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.units import SECOND_US
 
 BACKOFF_S_MAX = 60
@@ -43,7 +43,7 @@ class Abandon(msgspec.Struct, frozen=True):
 
 def decide(
     job: Job,
-    trouble: Trouble,
+    trouble: FailureClass,
     *,
     limits: AttemptLimits,
     now: int,
@@ -61,30 +61,30 @@ def decide(
     """
     if not is_free and (reason := _exhausted(job, trouble, limits)) is not None:
         return Abandon(reason)
-    if trouble in (Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN):
+    if trouble in (FailureClass.LOST, FailureClass.EXPIRED, FailureClass.UNCERTAIN):
         return Retry(now, None)
     due_at = now + backoff_us(job.failures + 1, job.id)
     until = _retry_until(job, retention_us=retention_us, reserve_us=reserve_us)
-    remote = is_retained and trouble in (Trouble.FAILED, Trouble.TIMED_OUT) and job.remote_id is not None
+    remote = is_retained and trouble in (FailureClass.FAILED, FailureClass.TIMED_OUT) and job.remote_id is not None
     return Retry(due_at, until if remote and until is not None and until > due_at else None)
 
 
-def is_tried_again(job: Job, trouble: Trouble, *, limits: AttemptLimits) -> bool:
+def is_tried_again(job: Job, trouble: FailureClass, *, limits: AttemptLimits) -> bool:
     """Whether `job` gets another execution after one that comes to nothing through `trouble`."""
     return _exhausted(job, trouble, limits) is None
 
 
-def _exhausted(job: Job, trouble: Trouble, limits: AttemptLimits) -> str | None:
+def _exhausted(job: Job, trouble: FailureClass, limits: AttemptLimits) -> str | None:
     """Why there is no other execution, or None where there is one."""
     match trouble:
-        case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:
+        case FailureClass.FAILED | FailureClass.TIMED_OUT | FailureClass.INVALID_OUTPUT:
             most = limits.executions if job.attempts_max is None else job.attempts_max
             spent, allowed, reason = job.failures + 1, most - 1, f"out of attempts ({most})"
-        case Trouble.LOST:
+        case FailureClass.LOST:
             spent, allowed, reason = job.lost + 1, limits.lost, f"lost more than {limits.lost} times"
-        case Trouble.EXPIRED:
+        case FailureClass.EXPIRED:
             spent, allowed, reason = job.expired + 1, limits.expired, f"expired more than {limits.expired} times"
-        case Trouble.UNCERTAIN:
+        case FailureClass.UNCERTAIN:
             # The try at hand is counted already, unless it was our own end that made it uncertain.
             spent, allowed = max(job.uncertain, 1), limits.uncertain
             reason = f"uncertain more than {limits.uncertain} times"

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.job import Job, Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.wording import counted
 
 
@@ -37,7 +37,7 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_meant(job: Job, outcome: Outcome) -> bool:
     """Whether the output of `job` can be judged anew: it is a result, or was none for what it is."""
-    is_failed = job.state is State.FAILED and outcome.trouble is Trouble.INVALID_OUTPUT
+    is_failed = job.state is State.FAILED and outcome.trouble is FailureClass.INVALID_OUTPUT
     return job.state is State.SUCCEEDED or (is_failed and outcome.status == "COMPLETED")
 
 
@@ -46,7 +46,7 @@ def step_of(job: Job, outcome: Outcome, why: str | None, *, at: int) -> Transiti
     it stays.
     """
     if job.state is State.SUCCEEDED and why is not None:
-        failed = msgspec.structs.replace(outcome, trouble=Trouble.INVALID_OUTPUT, message=why)
+        failed = msgspec.structs.replace(outcome, trouble=FailureClass.INVALID_OUTPUT, message=why)
         return transitions.revoked(job, failed, at=at)
     if job.state is State.FAILED and why is None:
         result = msgspec.structs.replace(outcome, trouble=None, message=None)

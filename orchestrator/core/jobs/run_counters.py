@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition_type import Transition, is_of_latest, leaves_extra, names_late
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 
 PAID_TWICE: Final = "paid_twice"
 """How a submission ended that ran beside another one of its job; and the run's counter of these."""
@@ -27,9 +27,9 @@ CONTINUED_SEGMENTS: Final = "continued_segments"
 NO_NEWS: Final = "no_news"
 """The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
 
-_CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
+_CONTINUED_AFTER: Final[Mapping[FailureClass | None, tuple[str, ...]]] = {
     None: (),
-    **{trouble: (trouble.value,) for trouble in (Trouble.LOST, Trouble.EXPIRED)},
+    **{trouble: (trouble.value,) for trouble in (FailureClass.LOST, FailureClass.EXPIRED)},
 }
 """What else counts where a segment is continued; of the other troubles, an execution that failed."""
 
@@ -48,15 +48,15 @@ def counters(step: Transition) -> tuple[str, ...]:
             found = ("uncertain_adopted",)
         case Event.COMPLETED, _ if leaves_extra(step) and not is_of_latest(step):
             found = (PAID_TWICE,)
-        case Event.RETRIED, Trouble.UNCERTAIN:
+        case Event.RETRIED, FailureClass.UNCERTAIN:
             found = ("uncertain_resubmitted",)
-        case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
+        case ((Event.RETRIED | Event.ABANDONED), (FailureClass.LOST | FailureClass.EXPIRED) as trouble):
             found = (trouble.value,)
         case Event.CONTINUED, trouble:
             found = (CONTINUED_SEGMENTS, *_CONTINUED_AFTER.get(trouble, (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)))
         case (
             (Event.RETRIED | Event.ABANDONED | Event.REVOKED),
-            (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT),
+            (FailureClass.FAILED | FailureClass.TIMED_OUT | FailureClass.INVALID_OUTPUT),
         ):
             found = _failed(step)
         case _:

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.job import Job, Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event, State, next_state
 from orchestrator.core.jobs.reasons import Detail, Reason
 from orchestrator.core.jobs.segments import Report, SegmentEnd
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure
 
 
@@ -25,7 +25,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: Reason
     at: int
     detail: Detail | None = None
-    trouble: Trouble | None = None
+    trouble: FailureClass | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None
     """The execution that a `/retry` is to follow, to be recognised should that not be applied."""
@@ -76,7 +76,7 @@ def transition(
     at: int,
     *,
     detail: Detail | None = None,
-    trouble: Trouble | None = None,
+    trouble: FailureClass | None = None,
     outcome: Outcome | None = None,
     failure: Failure | None = None,
     end: SegmentEnd | None = None,

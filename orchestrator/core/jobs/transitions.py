@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Counters, Transition, transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure
 
 RUN_CANCELLED: Final = "the run was cancelled"
@@ -89,7 +89,7 @@ def unanswered(job: Job, *, settle_at: int, reason: Reason, at: int) -> Transiti
         Event.UNANSWERED,
         reason,
         at,
-        trouble=Trouble.UNCERTAIN,
+        trouble=FailureClass.UNCERTAIN,
         uncertain=job.uncertain + 1,
         due_at=settle_at,
         deferrals=0,
@@ -98,11 +98,17 @@ def unanswered(job: Job, *, settle_at: int, reason: Reason, at: int) -> Transiti
 
 def left_unanswered(job: Job, *, settle_at: int, reason: Reason, at: int) -> Transition:
     """The same, but it was us who ended before an answer could come: that costs the job none of its tries."""
-    return transition(job, Event.UNANSWERED, reason, at, trouble=Trouble.UNCERTAIN, due_at=settle_at, deferrals=0)
+    return transition(job, Event.UNANSWERED, reason, at, trouble=FailureClass.UNCERTAIN, due_at=settle_at, deferrals=0)
 
 
 def deferred(
-    job: Job, *, due_at: int, reason: Reason, at: int, trouble: Trouble | None = None, retry_until: int | None = None
+    job: Job,
+    *,
+    due_at: int,
+    reason: Reason,
+    at: int,
+    trouble: FailureClass | None = None,
+    retry_until: int | None = None,
 ) -> Transition:
     """The request had no effect: the attempt is given back. `trouble` None means that we were interrupted.
 
@@ -129,7 +135,7 @@ def adopted(job: Job, *, remote_id: str, at: int) -> Transition:
 
 def retried(
     job: Job,
-    trouble: Trouble,
+    trouble: FailureClass,
     *,
     due_at: int,
     retry_until: int | None,
@@ -172,7 +178,7 @@ def continued(
     due_at: int,
     reason: Reason,
     at: int,
-    trouble: Trouble | None = None,
+    trouble: FailureClass | None = None,
     previous_outcome: Outcome | None = None,
 ) -> Transition:
     """A segment has come further and ended without a result, through `trouble` if it did not by itself: fresh counters,
@@ -223,7 +229,7 @@ def completed(
 
 def revoked(job: Job, outcome: Outcome, *, at: int) -> Transition:
     """What the job has succeeded with is no result by now. `outcome.trouble` says what it is."""
-    trouble = outcome.trouble or Trouble.INVALID_OUTPUT
+    trouble = outcome.trouble or FailureClass.INVALID_OUTPUT
     return transition(
         job, Event.REVOKED, ReasonCode.REVALIDATED, at, trouble=trouble, outcome=outcome, **_counted(job, trouble)
     )
@@ -231,9 +237,9 @@ def revoked(job: Job, outcome: Outcome, *, at: int) -> Transition:
 
 def abandoned(job: Job, outcome: Outcome, *, reason: Reason, at: int, end: SegmentEnd | None = None) -> Transition:
     """The job has failed for good. `outcome.trouble` says why."""
-    trouble = outcome.trouble or Trouble.FAILED
+    trouble = outcome.trouble or FailureClass.FAILED
     counted = _counted(job, trouble)
-    attempt = job.attempt - 1 if trouble is Trouble.REJECTED and job.state is State.SUBMITTING else job.attempt
+    attempt = job.attempt - 1 if trouble is FailureClass.REJECTED and job.state is State.SUBMITTING else job.attempt
     return transition(
         job,
         Event.ABANDONED,
@@ -256,7 +262,7 @@ def cancelled(job: Job, outcome: Outcome, *, reason: Reason, at: int, end: Segme
         Event.CANCELLED,
         reason,
         at,
-        trouble=Trouble.CANCELLED,
+        trouble=FailureClass.CANCELLED,
         outcome=outcome,
         end=end,
         due_at=0,
@@ -273,7 +279,7 @@ def cancelled_on_request(job: Job, *, at: int, alone: bool = False) -> Transitio
         submission=job.submission,
         remote_id=job.remote_id,
         status=None,
-        trouble=Trouble.CANCELLED,
+        trouble=FailureClass.CANCELLED,
         message=told_uncertain if job.state is State.UNCERTAIN else told,
     )
     return cancelled(job, outcome, reason=ReasonCode.JOB_CANCELLED if alone else ReasonCode.RUN_CANCELLED, at=at)
@@ -301,14 +307,14 @@ def reopened(job: Job, *, at: int, overrides: Overrides = Overrides()) -> Transi
     )
 
 
-def _counted(job: Job, trouble: Trouble) -> Counters:
+def _counted(job: Job, trouble: FailureClass) -> Counters:
     """The counter that `trouble` raises by one. Uncertain tries are counted as they begin, see `unanswered`."""
     match trouble:
-        case Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT:
+        case FailureClass.FAILED | FailureClass.TIMED_OUT | FailureClass.INVALID_OUTPUT:
             return {"failures": job.failures + 1}
-        case Trouble.LOST:
+        case FailureClass.LOST:
             return {"lost": job.lost + 1}
-        case Trouble.EXPIRED:
+        case FailureClass.EXPIRED:
             return {"expired": job.expired + 1}
         case _:
             return {}

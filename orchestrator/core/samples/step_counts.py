@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S, GrowingHistogram
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.units import SECOND_US
 
 MILLISECONDS: Final = 1_000
@@ -38,7 +38,7 @@ _SETTLED: Final = {
     Event.CANCELLED: "given_up",
 }
 _ENDS_EXECUTION: Final = frozenset({Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
-_TELLING: Final = FAILED | MAY_HAVE_RUN - {Trouble.UNCERTAIN}
+_TELLING: Final = FAILED | MAY_HAVE_RUN - {FailureClass.UNCERTAIN}
 
 
 TimesOfExecution = tuple[int | None, int | None, int | None]
@@ -50,7 +50,7 @@ class CountedStep(msgspec.Struct, frozen=True, gc=False):
 
     event: Event
     before: State
-    trouble: Trouble | None = None
+    trouble: FailureClass | None = None
     delay_ms: int | None = None
     execution_ms: int | None = None
     margin_us: int | None = None

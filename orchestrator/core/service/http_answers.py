@@ -1,4 +1,4 @@
-"""What came of a request: an HTTP answer, what it refuses for good, and the troubles that jobs have.
+"""What came of a request: an HTTP answer, its `Retry-After` and `Date`, and what it refuses for good (401 to 404).
 
 The HTTP status decides what an answer means. Bodies are tolerated in every form, since error bodies of the service are
 documented nowhere.
@@ -7,7 +7,6 @@ documented nowhere.
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -23,24 +22,6 @@ HINT_CHARS_MAX: Final = 200
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 
 _any_json = msgspec.json.Decoder(object)
-
-
-class Trouble(StrEnum):
-    """Why an execution or a request came to nothing. These words stand in the errors file."""
-
-    FAILED = "failed"
-    TIMED_OUT = "timed_out"
-    INVALID_OUTPUT = "invalid_output"
-    LOST = "lost"
-    UNCERTAIN = "uncertain"
-    EXPIRED = "expired"
-    REJECTED = "rejected"
-    TRANSPORT = "transport"
-    THROTTLED = "throttled"
-    SERVER = "server"
-    CANCELLED = "cancelled"
-    STEP = "step"
-    """What makes a stage's rows of those of the one before has failed: nothing was sent."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.http_answers import POINTLESS, Answer, Pointless, Trouble, hint_of
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import POINTLESS, Answer, Pointless, hint_of
 from orchestrator.core.service.job_record import Record, is_of_another, is_remote_id, read_record
 from orchestrator.errors import NotSent, Unanswered
 
@@ -34,7 +35,7 @@ class Accepted(msgspec.Struct, frozen=True):
 class Deferred(msgspec.Struct, frozen=True):
     """Nothing happened at the service; to be repeated later, at no cost: after `retry_after_s`, if it asks for that."""
 
-    trouble: Trouble
+    trouble: FailureClass
     reason: str
     retry_after_s: float | None = None
 
@@ -71,7 +72,7 @@ _run_answer = msgspec.json.Decoder(_RunAnswer)
 def run_outcome(result: Answer | NotSent | Unanswered) -> RunOutcome:
     """What the result of a `POST /run` means (docs/why/how-it-works.md, "What happened to a submission")."""
     if isinstance(result, NotSent):
-        return Deferred(Trouble.TRANSPORT, str(result))
+        return Deferred(FailureClass.TRANSPORT, str(result))
     if isinstance(result, Unanswered):
         return Uncertain(str(result))
     if 200 <= result.status < 300:  # noqa: PLR2004  the range is the definition of success
@@ -91,9 +92,9 @@ def _refused(answer: Answer) -> RunOutcome:
     """The meaning of an answer that is not a 2xx."""
     status = answer.status
     if status == 429:  # noqa: PLR2004
-        return Deferred(Trouble.THROTTLED, "too many requests (429)", answer.retry_after_s)
+        return Deferred(FailureClass.THROTTLED, "too many requests (429)", answer.retry_after_s)
     if status in (408, 425, 503):
-        return Deferred(Trouble.SERVER, f"the service answered {status}", answer.retry_after_s)
+        return Deferred(FailureClass.SERVER, f"the service answered {status}", answer.retry_after_s)
     if status in POINTLESS:
         return Pointless(POINTLESS[status], status)
     if 400 <= status < 500:  # noqa: PLR2004
@@ -141,7 +142,7 @@ class Gone(msgspec.Struct, frozen=True):
 class AskAgain(msgspec.Struct, frozen=True):
     """Nothing learned; the question is safe to repeat."""
 
-    trouble: Trouble
+    trouble: FailureClass
     reason: str
     retry_after_s: float | None = None
 
@@ -162,7 +163,7 @@ class NoNews(msgspec.Struct, frozen=True):
 StatusOutcome = Unfinished | Terminal | Gone | AskAgain | NoNews | Pointless
 
 
-def trouble_of(outcome: Uncertain | Deferred | AskAgain | NoNews) -> Trouble | None:
+def trouble_of(outcome: Uncertain | Deferred | AskAgain | NoNews) -> FailureClass | None:
     """Which trouble a request had; None where nobody knows whether it took effect, or what its answer means."""
     return outcome.trouble if isinstance(outcome, Deferred | AskAgain) else None
 
@@ -170,7 +171,7 @@ def trouble_of(outcome: Uncertain | Deferred | AskAgain | NoNews) -> Trouble | N
 def status_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> StatusOutcome:
     """What the result of a `GET /status/{remote_id}` means."""
     if not isinstance(result, Answer):
-        return AskAgain(Trouble.TRANSPORT, str(result))
+        return AskAgain(FailureClass.TRANSPORT, str(result))
     if 200 <= result.status < 300:  # noqa: PLR2004
         return _of_record(read_record(result.body), result.body, remote_id)
     if result.status in (404, 410):
@@ -178,8 +179,8 @@ def status_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> Sta
     if result.status in (401, 403, 407):
         return Pointless(POINTLESS[result.status], result.status)
     if result.status == 429:  # noqa: PLR2004
-        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
-    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+        return AskAgain(FailureClass.THROTTLED, "too many requests (429)", result.retry_after_s)
+    return AskAgain(FailureClass.SERVER, f"the service answered {result.status}", result.retry_after_s)
 
 
 def cancel_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> AskAgain | None:
@@ -189,14 +190,14 @@ def cancel_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> Ask
     answer, or with that of another job, had an effect does not matter, since it is harmless to repeat.
     """
     if not isinstance(result, Answer):
-        return AskAgain(Trouble.TRANSPORT, str(result))
+        return AskAgain(FailureClass.TRANSPORT, str(result))
     if result.status == 429:  # noqa: PLR2004
-        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+        return AskAgain(FailureClass.THROTTLED, "too many requests (429)", result.retry_after_s)
     if 200 <= result.status < 300 and is_of_another(result.body, remote_id):  # noqa: PLR2004
-        return AskAgain(Trouble.SERVER, OF_ANOTHER)
+        return AskAgain(FailureClass.SERVER, OF_ANOTHER)
     if 200 <= result.status < 300 or result.status in (400, 404, 405, 409, 410, 422):  # noqa: PLR2004
         return None
-    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+    return AskAgain(FailureClass.SERVER, f"the service answered {result.status}", result.retry_after_s)
 
 
 def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished | Terminal | NoNews:
@@ -219,7 +220,7 @@ def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished 
 class Verdict(msgspec.Struct, frozen=True):
     """How a finished execution ended: `trouble` is None for a result that counts."""
 
-    trouble: Trouble | None
+    trouble: FailureClass | None
     message: str = ""
 
 
@@ -232,12 +233,12 @@ def verdict_of(record: Record, *, output_required: bool, rejected: str | None = 
     if record.status == "COMPLETED":
         if output_required and record.output in (None, b"null"):
             rejected = "the output is null" if record.output else "the service said COMPLETED and gave no output"
-        return Verdict(None) if rejected is None else Verdict(Trouble.INVALID_OUTPUT, rejected)
+        return Verdict(None) if rejected is None else Verdict(FailureClass.INVALID_OUTPUT, rejected)
     message = record.error or f"the service said {record.status} and gave no reason"
     match record.status:
         case "TIMED_OUT":
-            return Verdict(Trouble.TIMED_OUT, message)
+            return Verdict(FailureClass.TIMED_OUT, message)
         case "CANCELLED":
-            return Verdict(Trouble.CANCELLED, record.error or "cancelled at the service")
+            return Verdict(FailureClass.CANCELLED, record.error or "cancelled at the service")
         case _:
-            return Verdict(Trouble.FAILED, message)
+            return Verdict(FailureClass.FAILED, message)

@@ -17,7 +17,8 @@ from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.job_record import Record, plausible
 from orchestrator.core.service.outcomes import (
     OF_ANOTHER,
@@ -182,7 +183,7 @@ class Collector:
                 else:
                     await self._fail(entry, found.trouble, found.message)
             case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
-                if trouble is Trouble.TRANSPORT:
+                if trouble is FailureClass.TRANSPORT:
                     self._endpoint.health.unreachable(reason, sent_at, self._clock.now())
                 self._ask_again(entry, retry_after_s)
             case NoNews():
@@ -224,13 +225,13 @@ class Collector:
             self._ask_again(entry, None)
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
-            await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw)
+            await self._fail(entry, FailureClass.INVALID_OUTPUT, message, output=answer.raw)
         elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
-            await self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
+            await self._fail(entry, FailureClass.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
         else:
-            await self._fail(entry, Trouble.EXPIRED, f"{answer.reason} until its result could no longer be there")
+            await self._fail(entry, FailureClass.EXPIRED, f"{answer.reason} until its result could no longer be there")
 
-    async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
+    async def _fail(self, entry: Entry, trouble: FailureClass, message: str, *, output: bytes | None = None) -> None:
         self._settle(entry, await self._finished.failed(entry, trouble, message, output=output))

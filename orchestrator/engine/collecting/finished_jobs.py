@@ -8,7 +8,7 @@ from orchestrator.core.jobs.retry import backoff_us
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
@@ -44,13 +44,13 @@ class FinishedJobs:
         if (doubted_until := self._endpoint.doubts_until(job, entry.finished_at, entry.deadline)) > now:
             return doubted_until
         if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):  # by its webhook
-            return await self.failed(entry, Trouble.LOST, ReasonCode.REPEATED_ID)
+            return await self.failed(entry, FailureClass.LOST, ReasonCode.REPEATED_ID)
         if (streams := self._endpoint.output_streams).wants(job.run, record):
             whole = await streams.gathered(job, record)
             if whole is None:
                 return None
             if whole is record and record.output is None and streams.gathers(job.run):
-                return await self.failed(entry, Trouble.LOST, ReasonCode.NOTHING_YIELDED)
+                return await self.failed(entry, FailureClass.LOST, ReasonCode.NOTHING_YIELDED)
             record = whole
         self._endpoint.estimates.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
@@ -61,7 +61,7 @@ class FinishedJobs:
                 due_at=now + backoff_us(job.deferrals + 1, job.id),
                 reason="the /retry was not applied",
                 at=now,
-                trouble=Trouble.TRANSPORT,
+                trouble=FailureClass.TRANSPORT,
                 retry_until=entry.deadline if entry.retry_in_doubt is ReasonCode.RETRY_UNANSWERED else None,
             )
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_us(job.run), now)
@@ -90,7 +90,7 @@ class FinishedJobs:
         return failure is not None and failure.is_of(record)
 
     async def failed(
-        self, entry: Entry, trouble: Trouble, reason: Reason, *, output: bytes | None = None
+        self, entry: Entry, trouble: FailureClass, reason: Reason, *, output: bytes | None = None
     ) -> Transition:
         """The step for the job of `entry`, of which no result will come any more."""
         job = entry.job

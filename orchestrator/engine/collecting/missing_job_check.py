@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from orchestrator.core.jobs.deadlines import Absence, absence, lost_gap_us, safe_until
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.polling.poll_plan_entry import Entry
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.health import health_of
-from orchestrator.core.service.http_answers import Trouble
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.errors import NotSent, Unanswered
@@ -19,7 +19,7 @@ TTL_OVER: Final = "the job's TTL ran out at the service"
 class Lost(NamedTuple):
     """The service will never again know a job."""
 
-    trouble: Trouble
+    trouble: FailureClass
     message: str
 
 
@@ -39,10 +39,10 @@ class MissingJobCheck:
         job = entry.job
         match absence(job, now=now, retention_us=self._agreed_us(job)):
             case Absence.TTL:
-                return Lost(Trouble.TIMED_OUT, TTL_OVER)
+                return Lost(FailureClass.TIMED_OUT, TTL_OVER)
             case Absence.EXPIRED:
                 self._forgotten(entry)
-                return Lost(Trouble.EXPIRED, "its result expired before it could be collected")
+                return Lost(FailureClass.EXPIRED, "its result expired before it could be collected")
             case Absence.MISSING:
                 return await self._missing(entry, now)
 
@@ -63,7 +63,7 @@ class MissingJobCheck:
             if well_after is not None and entry.gone_at is not None and well_after >= entry.gone_at + gap_us:
                 self._forgotten(entry)
                 early = rough_duration(safe_until(entry.job, self._agreed_us(entry.job)) - entry.gone_at)
-                return Lost(Trouble.LOST, f"the service forgot the job {early} or more before its time")
+                return Lost(FailureClass.LOST, f"the service forgot the job {early} or more before its time")
             entry.gone_at = well_after if entry.gone_at is None or well_after is None else entry.gone_at
         ask_at = (entry.gone_at or now) + gap_us
         return ask_at if ask_at > now else now + gap_us

@@ -13,7 +13,8 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.service.http_answers import Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US
@@ -81,7 +82,7 @@ class QuestionTurns:
                 if self.endpoint.health.uncollectable is not None:
                     self.endpoint.health.go_on()
                 return self._pause.is_passed
-            case Pointless() | AskAgain(trouble=Trouble.THROTTLED):
+            case Pointless() | AskAgain(trouble=FailureClass.THROTTLED):
                 self._pause.refused()
             case _:
                 pass

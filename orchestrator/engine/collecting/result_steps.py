@@ -13,7 +13,7 @@ from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.jobs.transitions import JOB_CANCELLED
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure, Record, failure_of
 from orchestrator.core.service.outcomes import verdict_of
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation
@@ -52,14 +52,14 @@ def on_finished(
         outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
         return on_completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_from(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
-    if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
-        stuck = outcome_from(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
+    if verdict.trouble is FailureClass.CANCELLED and cancel_why is CancelWhy.STUCK:
+        stuck = outcome_from(job, record, trouble=FailureClass.TIMED_OUT, message=STUCK, margin_us=None)
         return on_failed(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
-    if verdict.trouble is Trouble.CANCELLED:
+    if verdict.trouble is FailureClass.CANCELLED:
         return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
     if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
-        outcome = outcome_from(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
+        outcome = outcome_from(job, record, trouble=FailureClass.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     return on_failed(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
 
@@ -79,11 +79,11 @@ def _given_back(
     """The step for a resumable `job` whose worker has given it back unfinished, as it should before its time is up."""
     now = endpoint.clock.now()
     if cancel_why in BY_PEOPLE:
-        outcome = outcome_from(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
+        outcome = outcome_from(job, record, trouble=FailureClass.CANCELLED, message=JOB_CANCELLED, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
     if isinstance(follows, Exhausted):
-        outcome = outcome_from(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
+        outcome = outcome_from(job, record, trouble=FailureClass.FAILED, message=follows.message, margin_us=None)
         return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
     return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
 
@@ -115,7 +115,7 @@ def on_failed(
             outcome = msgspec.structs.replace(outcome, message=told)
             return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
         if follows is not None:
-            wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
+            wait_us = 0 if trouble in (FailureClass.LOST, FailureClass.EXPIRED) else backoff_us(1, job.id)
             return transitions.continued(
                 job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble, previous_outcome=outcome
             )

@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import NO_RUN, Command, Reply
@@ -23,7 +23,8 @@ async def resend_outstanding(ledger: Ledger, run: int, *, before: int) -> int:
         now = ledger.now()
         gone = [job for job in page if job.run == run and (job.submission or 0) < before]
         lost = [
-            transitions.retried(job, Trouble.LOST, due_at=now, retry_until=None, reason=REASON, at=now) for job in gone
+            transitions.retried(job, FailureClass.LOST, due_at=now, retry_until=None, reason=REASON, at=now)
+            for job in gone
         ]
         resent += len(await ledger.writer.apply(lost)) if lost else 0
     return resent

@@ -15,7 +15,7 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import verdict_of
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -133,7 +133,7 @@ def _outcome(job: Job, finished: FinishedJob) -> Outcome:
         remote_id=finished.remote_id,
         status=finished.status,
         output=finished.output,
-        trouble=None if finished.trouble is None else Trouble(finished.trouble),
+        trouble=None if finished.trouble is None else FailureClass(finished.trouble),
         message=finished.message,
         delay_ms=finished.delay_ms,
         execution_ms=finished.execution_ms,

@@ -10,7 +10,8 @@ from orchestrator.core.gates.gates import EndpointFacts, suspected
 from orchestrator.core.gates.probe_backoff import Probing
 from orchestrator.core.gates.refusal_backoff import Refusals
 from orchestrator.core.polling.missing_jobs import MissingJobs
-from orchestrator.core.service.http_answers import OF_THE_ADDRESS, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import OF_THE_ADDRESS, Pointless
 from orchestrator.core.service.outcomes import (
     Accepted,
     AskAgain,
@@ -131,10 +132,10 @@ class EndpointHealth:
                 self.stop_submitting(outcome)
         elif self.submissions.refusals.over(sent_at=sent_at):
             self._changes.wake()
-        if isinstance(outcome, Uncertain | Deferred) and trouble_of(outcome) is not Trouble.THROTTLED:
+        if isinstance(outcome, Uncertain | Deferred) and trouble_of(outcome) is not FailureClass.THROTTLED:
             is_costly = isinstance(outcome, Uncertain) and not by_retry
             trips = self.submissions.breaker.record_failure(sent_at=sent_at, now=now, is_costly=is_costly)
-            if trips and trouble_of(outcome) is not Trouble.TRANSPORT:
+            if trips and trouble_of(outcome) is not FailureClass.TRANSPORT:
                 self._warn(f"{outcome.reason}: no submission is answered; sending one at a time until one is")
         elif (not by_retry or not self.submissions.breaker.is_costly) and self.submissions.breaker.record_success(now):
             self._changes.wake()
@@ -156,13 +157,13 @@ class EndpointHealth:
             if self._unread in (None, job):
                 self._unread = job
                 return
-        elif not isinstance(outcome, AskAgain) or trouble_of(outcome) is Trouble.THROTTLED:
+        elif not isinstance(outcome, AskAgain) or trouble_of(outcome) is FailureClass.THROTTLED:
             self._unread = None
             if self.questions.breaker.record_success(now):
                 self._changes.wake()
             return
         trips = self.questions.breaker.record_failure(sent_at=sent_at, now=now)
-        if trips and trouble_of(outcome) is not Trouble.TRANSPORT:
+        if trips and trouble_of(outcome) is not FailureClass.TRANSPORT:
             self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
 
     def _refused(self, refusals: Refusals, refusal: Pointless, sent_at: int, now: int) -> None:

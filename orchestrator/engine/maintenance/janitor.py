@@ -20,7 +20,7 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
@@ -33,9 +33,9 @@ from orchestrator.views.status import JanitorSummary
 
 PAGE: Final = 1_000
 
-_GONE: Final[Mapping[Absence, Trouble | None]] = {
-    Absence.TTL: Trouble.TIMED_OUT,
-    Absence.EXPIRED: Trouble.EXPIRED,
+_GONE: Final[Mapping[Absence, FailureClass | None]] = {
+    Absence.TTL: FailureClass.TIMED_OUT,
+    Absence.EXPIRED: FailureClass.EXPIRED,
     Absence.MISSING: None,
 }
 
@@ -109,7 +109,7 @@ class Janitor:
             never_left = self._ledger.never_left(page)
             await self._ledger.writer.apply([self._left(job, never_left) for job in page])
         uncertain = outstanding = 0
-        repay = Counter[Trouble | None]()
+        repay = Counter[FailureClass | None]()
         async for page in self._pages(State.UNCERTAIN, is_meant):
             uncertain += len(page)
             repay.update(map(self._repaid_for, page))
@@ -125,9 +125,9 @@ class Janitor:
         return Recovered(
             outstanding=outstanding,
             uncertain=uncertain,
-            repay_uncertain=repay[Trouble.UNCERTAIN],
-            repay_expired=repay[Trouble.EXPIRED],
-            repay_timed_out=repay[Trouble.TIMED_OUT],
+            repay_uncertain=repay[FailureClass.UNCERTAIN],
+            repay_expired=repay[FailureClass.EXPIRED],
+            repay_timed_out=repay[FailureClass.TIMED_OUT],
         )
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -152,7 +152,7 @@ class Janitor:
             self._endpoints[job.endpoint], job, self._ledger.now(), never_left=job.submission in never_left
         )
 
-    def _repaid_for(self, job: Job) -> Trouble | None:
+    def _repaid_for(self, job: Job) -> FailureClass | None:
         """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.
 
         A result can no longer be there if the job finished soon after it was last seen unfinished, or once its TTL is
@@ -162,7 +162,7 @@ class Janitor:
         is_deleted = job.ttl_at is not None and job.ttl_at + TTL_GRACE_US <= now
         if job.state is State.UNCERTAIN:
             is_held = settings.on_uncertain is OnUncertain.HOLD and not is_deleted
-            trouble = None if is_held else Trouble.UNCERTAIN
+            trouble = None if is_held else FailureClass.UNCERTAIN
         elif not job.unfinished_at:
             trouble = None  # nobody knows: the clock was ahead of whoever saw it last
         else:
@@ -221,7 +221,7 @@ class Janitor:
             return transitions.cancelled_on_request(job, at=self._ledger.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
-            submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
+            submission=job.submission, remote_id=None, status=None, trouble=FailureClass.UNCERTAIN, message=message
         )
         return on_failed(self._endpoints[job.endpoint], job, outcome, reason="nobody adopted it")
 

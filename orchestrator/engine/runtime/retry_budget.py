@@ -10,7 +10,7 @@ from orchestrator.core.jobs.job import Escalation, Job
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import FREE_EXECUTIONS, RETRIED_EXECUTIONS, is_free
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run
@@ -47,7 +47,7 @@ class RetryBudgets:
             kept = [step.after.run for step in again if not is_free(step)]
             self._promised -= Counter(kept)  # which drops those that come to nothing
 
-    def why_spent(self, run: int, trouble: Trouble) -> str | None:
+    def why_spent(self, run: int, trouble: FailureClass) -> str | None:
         """Why no execution of `run` may be repeated that ended in `trouble`; None where one may, which counts then."""
         share, progress = self._settings_of[run].retry_budget, self.progress.get(run)
         if share is None or progress is None or trouble not in EXECUTIONS:

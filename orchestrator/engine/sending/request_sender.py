@@ -13,7 +13,8 @@ from orchestrator.client import Permit
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai
 from orchestrator.core.service.outcomes import (
     SAME_ID,
@@ -147,7 +148,7 @@ class RequestSender:
         health.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
             self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome))
-        if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
+        if isinstance(outcome, Deferred) and outcome.trouble is FailureClass.TRANSPORT:
             health.unreachable(outcome.reason, sent_at, self._clock.now())
         # The first answers tell how fast the service's time runs, and their jobs were claimed before.
         is_scaled = self._endpoint.api.time_scale != 1.0

@@ -13,7 +13,8 @@ from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
@@ -50,8 +51,8 @@ def on_response(  # noqa: PLR0911  one for each outcome
             assert_never(outcome)
 
 
-def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int) -> Transition:
-    if job.by_retry and trouble is Trouble.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
+def _deferred(job: Job, trouble: FailureClass, reason: str, asked_s: float, now: int) -> Transition:
+    if job.by_retry and trouble is FailureClass.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
         return transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble)
     # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
     wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
@@ -64,7 +65,7 @@ def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, n
     return transitions.unanswered(job, settle_at=endpoint.settle_at(job, now), reason=reason, at=now)
 
 
-def put_back_until(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
+def put_back_until(job: Job, *, due_at: int, reason: str, now: int, trouble: FailureClass | None = None) -> Transition:
     """`job` waits until `due_at`, at no cost; what was to go by `/retry` still is."""
     return transitions.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
 
@@ -73,7 +74,9 @@ def rejected(job: Job, reason: str, *, now: int) -> Transition:
     """The service will not have `job`."""
     if job.by_retry:  # the service no longer has it: the same attempt, made anew
         return transitions.deferred(job, due_at=now, reason=reason, at=now)
-    outcome = Outcome(submission=job.submission, remote_id=None, status=None, trouble=Trouble.REJECTED, message=reason)
+    outcome = Outcome(
+        submission=job.submission, remote_id=None, status=None, trouble=FailureClass.REJECTED, message=reason
+    )
     return transitions.abandoned(job, outcome, reason="rejected", at=now)
 
 
@@ -100,7 +103,7 @@ class DirectResponses:
         if isinstance(outcome, Unreadable):
             raw = outcome.raw[:TORN_BYTES_MAX]
             told = outcome_from(
-                job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None
+                job, _record_of(raw), trouble=FailureClass.INVALID_OUTPUT, message=UNREADABLE, margin_us=None
             )
             return on_failed(self._endpoint, job, told, reason=UNREADABLE)
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.transitions import abandoned, completed
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.schema.handover_tables import lineage
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
@@ -50,7 +50,9 @@ async def fail(transaction: Transaction, failed: Mapping[int, str], *, now: int)
     found = (await transaction.connection.execute(query, batch_of(failed))).all()
     steps = []
     for job in map(job_of, found):
-        outcome = Outcome(submission=None, remote_id=None, status=None, trouble=Trouble.STEP, message=failed[job.id])
+        outcome = Outcome(
+            submission=None, remote_id=None, status=None, trouble=FailureClass.STEP, message=failed[job.id]
+        )
         steps.append(abandoned(job, outcome, reason="its step failed", at=now))
     await transaction.apply(steps)
 

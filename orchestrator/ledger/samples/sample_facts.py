@@ -10,7 +10,7 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.endpoints import ChosenLimits
 from orchestrator.ledger.runs.runs import Runs
@@ -129,7 +129,7 @@ def _missed(row: Any) -> MissedStep | None:
     step = CountedStep(
         event,
         State.QUEUED if row.event_before is None else LEADS_TO[Event(row.event_before)],
-        None if row.trouble is None else Trouble(row.trouble),
+        None if row.trouble is None else FailureClass(row.trouble),
         row.delay_ms,
         row.execution_ms,
         row.margin_us if event is Event.COMPLETED else None,

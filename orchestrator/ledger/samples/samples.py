@@ -132,7 +132,7 @@ class EndpointSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     ends: Mapping[str, int] = {}
     executions: Mapping[str, int] = {}
-    """Executions that ended, by result: `succeeded`, or a `core.service.http_answers.Trouble`."""
+    """Executions that ended, by result: `succeeded`, or a `core.service.failure_class.FailureClass`."""
 
     settled: Mapping[str, int] = {}
     """What became of submissions whose answer never came: `adopted`, `resubmitted`, `given_up`."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 SCHEMA_VERSION: Final = "0036"
@@ -50,12 +50,12 @@ GIVEN_UP: Final = frozenset({State.FAILED, State.CANCELLED})
 
 FATE_UNKNOWN: Final = frozenset(
     {
-        Trouble.UNCERTAIN.value,
-        Trouble.LOST.value,
-        Trouble.EXPIRED.value,
-        Trouble.TRANSPORT.value,
-        Trouble.THROTTLED.value,
-        Trouble.SERVER.value,
+        FailureClass.UNCERTAIN.value,
+        FailureClass.LOST.value,
+        FailureClass.EXPIRED.value,
+        FailureClass.TRANSPORT.value,
+        FailureClass.THROTTLED.value,
+        FailureClass.SERVER.value,
         Event.DEFERRED.value,
     }
 )
@@ -64,9 +64,9 @@ FATE_UNKNOWN: Final = frozenset(
 HAS_RUN: Final = frozenset(
     {
         State.SUCCEEDED.value,
-        Trouble.FAILED.value,
-        Trouble.TIMED_OUT.value,
-        Trouble.INVALID_OUTPUT.value,
+        FailureClass.FAILED.value,
+        FailureClass.TIMED_OUT.value,
+        FailureClass.INVALID_OUTPUT.value,
         PAID_TWICE,
         RAN,
         Event.CONTINUED.value,
@@ -185,7 +185,7 @@ jobs = Table(
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
     CheckConstraint(values_check("state", State), name="jobs_state_known"),
-    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', Trouble)}", name="jobs_trouble_known"),
+    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', FailureClass)}", name="jobs_trouble_known"),
     CheckConstraint(
         f"submission_id IS NOT NULL OR NOT {values_check('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
     ),
@@ -318,7 +318,7 @@ outcomes = Table(
     Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
     Column("worker", TEXT),  # who executed it, where that was told
     Column("error_key", INTEGER),  # the kind of failure (`core.text.error_text`); NULL: it succeeded
-    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', Trouble)}", name="outcomes_trouble_known"),
+    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', FailureClass)}", name="outcomes_trouble_known"),
 )
 
 Index("outcomes_of_cluster", outcomes.c.error_key, **only_where("error_key IS NOT NULL"))

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import bindparam, literal_column, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import clusters, outcomes
 from orchestrator.ledger.sqlite.statements import Guarded, Many, greatest, lesser, placeholder, upsert
@@ -45,7 +45,7 @@ _RESTATE: Final = Guarded(
     .where(
         outcomes.c.job_id == placeholder(0),
         outcomes.c.message == placeholder(1),
-        literal_column(f"trouble = '{Trouble.INVALID_OUTPUT}'"),
+        literal_column(f"trouble = '{FailureClass.INVALID_OUTPUT}'"),
     )
 )
 
@@ -66,7 +66,7 @@ async def kinds_reduce(connection: AsyncConnection, fewer: Mapping[OfRun, int]) 
 
 async def failures_restate(connection: AsyncConnection, restated: Sequence[Restated], *, at: int) -> None:
     """Has failures tell their other reason, where they still tell the one that they had."""
-    keys = [[error_key(Trouble.INVALID_OUTPUT, text) for text in (each.was, each.now)] for each in restated]
+    keys = [[error_key(FailureClass.INVALID_OUTPUT, text) for text in (each.was, each.now)] for each in restated]
     rows = [(each.job, each.was, each.now, new) for each, (_, new) in zip(restated, keys, strict=True)]
     done = await _RESTATE.execute(connection, rows)
     for each, (old, new) in compress(zip(restated, keys, strict=True), done):

@@ -15,7 +15,7 @@ from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.ended_executions import EndedExecution, ended_by
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
 from orchestrator.ledger.schema.job_tables import executions, failed_executions, retried_kinds
@@ -127,7 +127,7 @@ def _failed(step: Transition, kind: int) -> Failed:
         job=step.after.id,
         attempt=step.before.attempt,
         at=step.at,
-        trouble=step.trouble or Trouble.FAILED,
+        trouble=step.trouble or FailureClass.FAILED,
         error_key=kind,
         message="" if said is None else said.message or "",
         execution_ms=execution_ms,

@@ -11,7 +11,7 @@ from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs.job import Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, pack
@@ -77,7 +77,7 @@ async def outcomes_forget(connection: AsyncConnection, done: Sequence[Transition
 
 def _is_cancelled_here(outcome: Any) -> bool:
     """Whether the message of this outcome tells of a cancellation alone: no execution of the job had failed."""
-    return outcome.trouble == Trouble.CANCELLED and outcome.status in (None, "COMPLETED")
+    return outcome.trouble == FailureClass.CANCELLED and outcome.status in (None, "COMPLETED")
 
 
 async def _errors_before(connection: AsyncConnection, among: Iterable[int]) -> dict[int, str]:
@@ -102,7 +102,7 @@ def _failed_before(step: Transition, gone: Any) -> Failed:
 
 async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
     """A job that is cancelled after it was reopened has the error message again that it had before."""
-    cancelled = {row["job_id"]: row for row in rows if row["trouble"] == Trouble.CANCELLED}
+    cancelled = {row["job_id"]: row for row in rows if row["trouble"] == FailureClass.CANCELLED}
     if cancelled:
         for job, error in (await _errors_before(connection, cancelled)).items():
             cancelled[job]["message"] = error

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra, leaves_in_doubt
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import Many
 
@@ -84,7 +84,7 @@ def _won(step: Transition) -> dict[str, Any]:
 def _owed(step: Transition) -> dict[str, Any]:
     """The submission that nobody wants any more: it is owed a /cancel, also where its remote id is not known yet."""
     before, outcome = step.before, step.outcome
-    ended = Trouble.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
+    ended = FailureClass.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
     if step.event is Event.COMPLETED and outcome is not None and outcome.submission == before.submission:
         ended = State.SUCCEEDED.value  # one execution of it brought the result, and another one is on its way
     return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why_owed(step).value}

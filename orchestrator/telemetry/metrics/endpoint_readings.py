@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, REQUEST_BOUNDS_S, TIME_BOUNDS_S, Histogram
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse
@@ -21,8 +21,13 @@ RESULTS: Final = (
     *(
         each.value
         for each in (
-            *(Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT, Trouble.LOST, Trouble.EXPIRED),
-            *(Trouble.UNCERTAIN, Trouble.CANCELLED),
+            FailureClass.FAILED,
+            FailureClass.TIMED_OUT,
+            FailureClass.INVALID_OUTPUT,
+            FailureClass.LOST,
+            FailureClass.EXPIRED,
+            FailureClass.UNCERTAIN,
+            FailureClass.CANCELLED,
         )
     ),
 )

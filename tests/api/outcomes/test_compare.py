@@ -20,7 +20,7 @@ from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs import transitions
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.settings.command_requests import ResultsRequest, VerifyRequest
@@ -62,7 +62,7 @@ def folder(original: Path, tmp_path: Path) -> Path:
 async def end(ledger: Ledger, job: int) -> None:
     await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=EPOCH_AT + job * S)
     sent = await job_now(ledger, job)
-    outcome = an_outcome(sent, Trouble.FAILED, message=TRACEBACK) if job in ERRORS else an_outcome(sent)
+    outcome = an_outcome(sent, FailureClass.FAILED, message=TRACEBACK) if job in ERRORS else an_outcome(sent)
     outcome = msgspec.structs.replace(outcome, worker=f"w-{job}")
     if job in ERRORS:
         step = transitions.abandoned(sent, outcome, reason="told", at=EPOCH_AT + job * S + S // 2)

@@ -9,7 +9,8 @@ import pytest
 from orchestrator.api.outcomes.outcome_pages import PAGE_JOBS
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.webhook_token import token
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.intake.intake import InputBatch, Intake
@@ -211,8 +212,8 @@ def test_what_was_granted_counts_against_the_budget_before_it_is_written() -> No
     progress = Progress(1, {"outstanding": 10, "retried_executions": 1}, margin_min_s=None, clock=VirtualClock())
     retries.progress[1] = progress
 
-    assert retries.why_spent(1, Trouble.FAILED) is None
-    assert retries.why_spent(1, Trouble.FAILED) == "the retry budget of the run is spent (20% of 10 jobs: 2)"
+    assert retries.why_spent(1, FailureClass.FAILED) is None
+    assert retries.why_spent(1, FailureClass.FAILED) == "the retry budget of the run is spent (20% of 10 jobs: 2)"
 
 
 async def test_progress_counts_what_the_ledger_counts_and_only_its_run(tmp_path: Path) -> None:

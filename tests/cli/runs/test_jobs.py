@@ -15,7 +15,7 @@ from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -39,7 +39,7 @@ def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
         await a_run(ledger, rows, name="night")
         await brought_to(ledger, State.SUCCEEDED, at, job=2)
         for job, trouble, message in (
-            (3, Trouble.FAILED, TOLD), (4, Trouble.FAILED, TOLD.replace("3 GiB", "4 GiB")), (5, Trouble.LOST, "gone"),
+            (3, FailureClass.FAILED, TOLD), (4, FailureClass.FAILED, TOLD.replace("3 GiB", "4 GiB")), (5, FailureClass.LOST, "gone"),
         ):  # fmt: skip
             outstanding = await brought_to(ledger, State.OUTSTANDING, at + 60 * job * S, job=job)
             outcome = an_outcome(outstanding, trouble, message=message, execution_ms=2_500)

@@ -38,7 +38,7 @@ from orchestrator.core.filters.filter_parser import (
     parse,
 )
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from tests.factories import S
 from tests.texts import texts
 
@@ -58,7 +58,7 @@ TERMS: dict[str, Filter] = {
     "state=failed": StateIs(State.FAILED),
     "state=FAILED": StateIs(State.FAILED),
     "state!=queued": Not(StateIs(State.QUEUED)),
-    "class=timed_out": ClassIs(Trouble.TIMED_OUT),
+    "class=timed_out": ClassIs(FailureClass.TIMED_OUT),
     "cluster=0f3a52c6d1e9": ClusterIs(0x0F3A52C6D1E9),
     'error~"CUDA out"': Text("error", Comparison.CONTAINS, "CUDA out"),
     'error!~"no \\"such\\" \\\\ \\n"': Not(Text("error", Comparison.CONTAINS, 'no "such" \\ \\n')),

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress, segment_end
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 
 JOB = Job(
     id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=64, attempt=1, sent_at=1, ttl_at=9, remote_id="r"
@@ -23,7 +23,7 @@ def outcome(**fields: Any) -> Outcome:
     return Outcome(**{"submission": 64, "remote_id": "r", "status": "FAILED", **fields})
 
 
-def retried(trouble: Trouble, **told: Any) -> Transition:
+def retried(trouble: FailureClass, **told: Any) -> Transition:
     return transitions.retried(
         JOB,
         trouble,
@@ -50,8 +50,8 @@ def test_a_result_of_an_earlier_submission_leaves_another_one_to_be_paid() -> No
     assert (ended.took.timed, ended.took.untimed) == (1, 1)
 
 
-@pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT])
-def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FailureClass.FAILED, FailureClass.TIMED_OUT, FailureClass.INVALID_OUTPUT])
+def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: FailureClass) -> None:
     first = ended_by(retried(trouble, message="step 7 failed: boom", execution_ms=400))
     other = ended_by(retried(trouble, message="step 99 failed: boom", execution_ms=400))
     assert first is not None
@@ -64,9 +64,9 @@ def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: Trou
 
 
 def test_the_last_failure_of_a_job_tells_the_same() -> None:
-    end = outcome(trouble=Trouble.FAILED, message="boom", execution_ms=400)
+    end = outcome(trouble=FailureClass.FAILED, message="boom", execution_ms=400)
     ended = ended_by(transitions.abandoned(JOB, end, reason="status", at=2))
-    again = ended_by(retried(Trouble.FAILED, message="boom"))
+    again = ended_by(retried(FailureClass.FAILED, message="boom"))
     assert ended is not None
     assert again is not None
     assert ended.took.total_ms == 400
@@ -74,8 +74,8 @@ def test_the_last_failure_of_a_job_tells_the_same() -> None:
     assert again.took == DurationTotals(untimed=1, failed=1)
 
 
-@pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN])
-def test_what_may_have_run_may_be_paid_and_says_nothing_else(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FailureClass.LOST, FailureClass.EXPIRED, FailureClass.UNCERTAIN])
+def test_what_may_have_run_may_be_paid_and_says_nothing_else(trouble: FailureClass) -> None:
     ended = ended_by(retried(trouble))
     assert ended is not None
     assert (ended.took, ended.execution) == (DurationTotals(untimed=1), None)
@@ -84,7 +84,7 @@ def test_what_may_have_run_may_be_paid_and_says_nothing_else(trouble: Trouble) -
 def test_what_was_refused_or_not_sent_ends_none() -> None:
     refused = transitions.abandoned(
         msgspec.structs.replace(JOB, state=State.SUBMITTING),
-        outcome(trouble=Trouble.REJECTED, message="bad"),
+        outcome(trouble=FailureClass.REJECTED, message="bad"),
         reason="rejected",
         at=2,
     )
@@ -94,8 +94,8 @@ def test_what_was_refused_or_not_sent_ends_none() -> None:
 
 
 def test_a_cancelled_one_is_paid_where_it_was_executed() -> None:
-    run = transitions.cancelled(JOB, outcome(trouble=Trouble.CANCELLED, execution_ms=70), reason="asked for", at=2)
-    never = transitions.cancelled(JOB, outcome(trouble=Trouble.CANCELLED), reason="asked for", at=2)
+    run = transitions.cancelled(JOB, outcome(trouble=FailureClass.CANCELLED, execution_ms=70), reason="asked for", at=2)
+    never = transitions.cancelled(JOB, outcome(trouble=FailureClass.CANCELLED), reason="asked for", at=2)
     ended = ended_by(run)
     assert ended is not None
     assert (ended.took.total_ms, ended.execution) == (70, None)
@@ -105,7 +105,7 @@ def test_a_cancelled_one_is_paid_where_it_was_executed() -> None:
 def test_a_segment_that_was_given_back_did_well_and_one_that_failed_did_not() -> None:
     end: SegmentEnd = segment_end(SegmentProgress(segment=1), None, unfinished_at=None)
     well = ended_by(transitions.continued(JOB, end, due_at=2, reason="given back unfinished", at=2))
-    bad = ended_by(transitions.continued(JOB, end, due_at=2, reason="status", at=2, trouble=Trouble.FAILED))
+    bad = ended_by(transitions.continued(JOB, end, due_at=2, reason="status", at=2, trouble=FailureClass.FAILED))
     assert well is not None
     assert bad is not None
     assert well.execution is not None

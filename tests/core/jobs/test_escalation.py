@@ -33,7 +33,7 @@ from orchestrator.core.jobs.escalation_text import (
     parse_rule,
     problems_of,
 )
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.durations import (
     EXECUTION_TIMEOUT_MS_MAX,
     EXECUTION_TIMEOUT_MS_MIN,
@@ -42,7 +42,7 @@ from orchestrator.core.text.durations import (
 )
 
 LONGER, ELSEWHERE = EscalationStep(percent=200), EscalationStep(endpoint="big")
-MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(Trouble.TIMED_OUT,), steps=(LONGER, ELSEWHERE))
+MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(FailureClass.TIMED_OUT,), steps=(LONGER, ELSEWHERE))
 
 
 @pytest.mark.parametrize(
@@ -50,30 +50,33 @@ MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(Trouble.TIMED_OUT,), steps=(
     [
         ("timed_out: execution-timeout*2, then endpoint big", MORE_TIME_THEN_ELSEWHERE),
         ("  timed_out :execution-timeout * 2.00 then endpoint  big ", MORE_TIME_THEN_ELSEWHERE),
-        ('failed ~ "worker was" : free', EscalationRule(troubles=(Trouble.FAILED,), text="worker was", steps=(FREE,))),
+        (
+            'failed ~ "worker was" : free',
+            EscalationRule(troubles=(FailureClass.FAILED,), text="worker was", steps=(FREE,)),
+        ),
         (
             'failed,timed_out~"a \\"b\\": c": free and endpoint big, then give-up',
             EscalationRule(
-                troubles=(Trouble.FAILED, Trouble.TIMED_OUT),
+                troubles=(FailureClass.FAILED, FailureClass.TIMED_OUT),
                 text='a "b": c',
                 steps=(EscalationStep(is_free=True, endpoint="big"), EscalationStep(gives_up=True)),
             ),
         ),
         (
             "failed,lost: give-up",
-            EscalationRule(troubles=(Trouble.FAILED, Trouble.LOST), steps=(EscalationStep(gives_up=True),)),
+            EscalationRule(troubles=(FailureClass.FAILED, FailureClass.LOST), steps=(EscalationStep(gives_up=True),)),
         ),
         (
             "failed: execution-timeout=90s and endpoint b, then give-up",
             EscalationRule(
-                troubles=(Trouble.FAILED,),
+                troubles=(FailureClass.FAILED,),
                 steps=(EscalationStep(timeout_ms=90_000, endpoint="b"), EscalationStep(gives_up=True)),
             ),
         ),
         (
             "failed: map a={{ row.a }}, please and map b={{ 'x, then y' }}, then endpoint c",
             EscalationRule(
-                troubles=(Trouble.FAILED,),
+                troubles=(FailureClass.FAILED,),
                 steps=(
                     EscalationStep(templates=(("a", "{{ row.a }}, please"), ("b", "{{ 'x, then y' }}"))),
                     EscalationStep(endpoint="c"),
@@ -83,7 +86,7 @@ MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(Trouble.TIMED_OUT,), steps=(
         (
             'failed: map a="{{ row.a }}, then" and map b= {% if row.b %}1{% endif %}',
             EscalationRule(
-                troubles=(Trouble.FAILED,),
+                troubles=(FailureClass.FAILED,),
                 steps=(EscalationStep(templates=(("a", "{{ row.a }}, then"), ("b", "{% if row.b %}1{% endif %}"))),),
             ),
         ),
@@ -116,7 +119,7 @@ STEPS = st.builds(
 )
 @settings(max_examples=30)
 def test_what_is_written_is_read_as_it_was(
-    troubles: list[Trouble], steps: list[EscalationStep], gives_up: bool
+    troubles: list[FailureClass], steps: list[EscalationStep], gives_up: bool
 ) -> None:
     last = [EscalationStep(gives_up=True)] if gives_up else []
     rule = EscalationRule(troubles=tuple(troubles), steps=(*steps, *last))
@@ -182,7 +185,7 @@ def test_rules_have_to_agree_with_one_another_and_with_the_attempts() -> None:
 
 
 def step_taken(
-    rules: Iterable[EscalationRule], given: bytes | None, trouble: Trouble, step: EscalationStep, message: str = ""
+    rules: Iterable[EscalationRule], given: bytes | None, trouble: FailureClass, step: EscalationStep, message: str = ""
 ) -> bytes:
     """What a job was given after such trouble, which leads to that step."""
     taken = next_step(rules, trouble, message, given)
@@ -193,10 +196,10 @@ def step_taken(
 
 def test_each_trouble_of_a_class_leads_to_the_next_step_and_then_all_stays() -> None:
     rules = (MORE_TIME_THEN_ELSEWHERE,)
-    assert next_step(rules, Trouble.FAILED, "", None) is None
-    once = step_taken(rules, None, Trouble.TIMED_OUT, LONGER)
-    twice = step_taken(rules, once, Trouble.TIMED_OUT, ELSEWHERE)
-    assert next_step(rules, Trouble.TIMED_OUT, "", twice) is None
+    assert next_step(rules, FailureClass.FAILED, "", None) is None
+    once = step_taken(rules, None, FailureClass.TIMED_OUT, LONGER)
+    twice = step_taken(rules, once, FailureClass.TIMED_OUT, ELSEWHERE)
+    assert next_step(rules, FailureClass.TIMED_OUT, "", twice) is None
     assert escalation_of(twice).percent == 200, "more time there as well"
 
 
@@ -207,42 +210,42 @@ def test_a_worker_taken_away_by_the_service_costs_no_attempt_and_that_is_bounded
     for sentence in TAKEN_AWAY:
         given = None
         for _ in range(FREE_MAX):
-            given = step_taken((), given, Trouble.FAILED, FREE, f"The {sentence.upper()}!")
-        assert next_step((), Trouble.FAILED, sentence, given) is None, "by then it may be the job"
-        assert next_step((), Trouble.TIMED_OUT, sentence, None) is None
-    assert next_step((), Trouble.FAILED, "CUDA out of memory", None) is None
+            given = step_taken((), given, FailureClass.FAILED, FREE, f"The {sentence.upper()}!")
+        assert next_step((), FailureClass.FAILED, sentence, given) is None, "by then it may be the job"
+        assert next_step((), FailureClass.TIMED_OUT, sentence, None) is None
+    assert next_step((), FailureClass.FAILED, "CUDA out of memory", None) is None
 
 
 def test_a_rule_for_what_an_error_says_goes_before_one_for_its_class_and_counts_apart() -> None:
     rules = (parse_rule("failed: execution-timeout*2"), FREE_RULE)
-    once = step_taken(rules, None, Trouble.FAILED, FREE, "the worker was taken away")
-    twice = step_taken(rules, once, Trouble.FAILED, LONGER, "CUDA")
-    thrice = step_taken(rules, twice, Trouble.FAILED, ELSEWHERE, "worker was")
-    assert next_step(rules, Trouble.FAILED, "worker was", thrice) is None
+    once = step_taken(rules, None, FailureClass.FAILED, FREE, "the worker was taken away")
+    twice = step_taken(rules, once, FailureClass.FAILED, LONGER, "CUDA")
+    thrice = step_taken(rules, twice, FailureClass.FAILED, ELSEWHERE, "worker was")
+    assert next_step(rules, FailureClass.FAILED, "worker was", thrice) is None
     assert escalation_of(thrice).free == 1
 
 
 def test_a_free_step_that_gives_something_gives_it_also_once_it_costs_an_attempt() -> None:
     rules = (parse_rule('failed~"gone": free and endpoint big'),)
-    given = step_taken(rules, None, Trouble.FAILED, EscalationStep(is_free=True, endpoint="big"), "gone")
-    given = step_taken(rules, given, Trouble.FAILED, FREE, "gone")
+    given = step_taken(rules, None, FailureClass.FAILED, EscalationStep(is_free=True, endpoint="big"), "gone")
+    given = step_taken(rules, given, FailureClass.FAILED, FREE, "gone")
     [first] = rules[0].steps
     spent = with_step(None, NextEscalation(first, "x"))
     for _ in range(FREE_MAX):
         spent = with_step(spent, NextEscalation(FREE, "x"))
-    assert step_taken(rules, spent, Trouble.FAILED, ELSEWHERE, "gone")
+    assert step_taken(rules, spent, FailureClass.FAILED, ELSEWHERE, "gone")
 
 
 def test_what_steps_give_adds_up() -> None:
-    once = with_step(None, NextEscalation(EscalationStep(percent=150, templates=(("a", "1"),)), Trouble.FAILED))
-    twice = with_step(once, NextEscalation(EscalationStep(percent=200, templates=(("b", "2"),)), Trouble.LOST))
-    assert escalation_of(twice).taken == {Trouble.FAILED: 1, Trouble.LOST: 1}
+    once = with_step(None, NextEscalation(EscalationStep(percent=150, templates=(("a", "1"),)), FailureClass.FAILED))
+    twice = with_step(once, NextEscalation(EscalationStep(percent=200, templates=(("b", "2"),)), FailureClass.LOST))
+    assert escalation_of(twice).taken == {FailureClass.FAILED: 1, FailureClass.LOST: 1}
     assert escalation_of(twice).templates == (("a", "1"), ("b", "2"))
     assert policy_with(Policy(execution_timeout_ms=10_000), twice).execution_timeout_ms == 30_000
     assert policy_with(Policy(), twice).execution_timeout_ms == 1_800_000
-    given_anew = with_step(twice, NextEscalation(EscalationStep(timeout_ms=7_000), Trouble.LOST))
+    given_anew = with_step(twice, NextEscalation(EscalationStep(timeout_ms=7_000), FailureClass.LOST))
     assert policy_with(Policy(execution_timeout_ms=10_000), given_anew).execution_timeout_ms == 7_000
-    longest = with_step(None, NextEscalation(EscalationStep(percent=PERCENT_MAX), Trouble.LOST))
+    longest = with_step(None, NextEscalation(EscalationStep(percent=PERCENT_MAX), FailureClass.LOST))
     assert (
         policy_with(Policy(execution_timeout_ms=500_000_000), longest).execution_timeout_ms == EXECUTION_TIMEOUT_MS_MAX
     )
@@ -251,7 +254,7 @@ def test_what_steps_give_adds_up() -> None:
 def test_a_policy_stays_as_it_is_without_more_time() -> None:
     policy = Policy(ttl_ms=60_000)
     assert policy_with(policy, None) is policy
-    assert policy_with(policy, with_step(None, NextEscalation(ELSEWHERE, Trouble.LOST))) is policy
+    assert policy_with(policy, with_step(None, NextEscalation(ELSEWHERE, FailureClass.LOST))) is policy
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy, why_owed
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition_type import leaves_extra, leaves_in_doubt
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure, Record, failure_of
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
@@ -83,5 +83,5 @@ def test_a_result_that_names_the_submission_of_a_job_that_was_given_up_has_adopt
 )
 def test_a_cancelled_job_leaves_a_submission_in_doubt_if_that_was_uncertain(state: State, doubt: bool) -> None:
     job = a_job_in(state)
-    outcome = an_outcome(job, Trouble.CANCELLED)
+    outcome = an_outcome(job, FailureClass.CANCELLED)
     assert leaves_in_doubt(transitions.cancelled(job, outcome, reason="asked for", at=EPOCH_AT)) is doubt

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
 from orchestrator.core.jobs.transitions import RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
@@ -139,7 +139,7 @@ def test_an_unanswered_submission_is_to_be_settled_later() -> None:
     step = transitions.unanswered(job, settle_at=AT + S, reason="cut", at=AT)
 
     assert changes(job, step.after) == {"state": State.UNCERTAIN, "uncertain": 1, "due_at": AT + S, "deferrals": 0}
-    assert step.trouble is Trouble.UNCERTAIN
+    assert step.trouble is FailureClass.UNCERTAIN
 
 
 def test_a_submission_that_our_own_end_left_unanswered_costs_no_try() -> None:
@@ -148,13 +148,13 @@ def test_a_submission_that_our_own_end_left_unanswered_costs_no_try() -> None:
     step = transitions.left_unanswered(job, settle_at=AT + S, reason="killed", at=AT)
 
     assert changes(job, step.after) == {"state": State.UNCERTAIN, "due_at": AT + S, "deferrals": 0}
-    assert step.trouble is Trouble.UNCERTAIN
+    assert step.trouble is FailureClass.UNCERTAIN
 
 
 def test_a_deferral_gives_the_attempt_back() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    step = transitions.deferred(job, due_at=AT + S, reason="429", at=AT, trouble=Trouble.THROTTLED)
+    step = transitions.deferred(job, due_at=AT + S, reason="429", at=AT, trouble=FailureClass.THROTTLED)
 
     assert changes(job, step.after) == {"state": State.QUEUED, "attempt": 0, "deferrals": 1, "due_at": AT + S}
 
@@ -179,16 +179,16 @@ def test_an_adopted_submission_is_outstanding_under_the_id_that_the_webhook_told
 
 
 COUNTERS = {
-    Trouble.FAILED: "failures",
-    Trouble.TIMED_OUT: "failures",
-    Trouble.INVALID_OUTPUT: "failures",
-    Trouble.LOST: "lost",
-    Trouble.EXPIRED: "expired",
+    FailureClass.FAILED: "failures",
+    FailureClass.TIMED_OUT: "failures",
+    FailureClass.INVALID_OUTPUT: "failures",
+    FailureClass.LOST: "lost",
+    FailureClass.EXPIRED: "expired",
 }
 
 
-@pytest.mark.parametrize("trouble", Trouble)
-def test_each_trouble_raises_its_own_counter_by_one_or_none(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", FailureClass)
+def test_each_trouble_raises_its_own_counter_by_one_or_none(trouble: FailureClass) -> None:
     job = a_job_in(State.OUTSTANDING, failures=1, lost=1, uncertain=1, expired=1)
     counted = {COUNTERS[trouble]: 2} if trouble in COUNTERS else {}
 
@@ -213,13 +213,13 @@ def test_a_completed_job_waits_for_nothing_any_more() -> None:
 def test_a_rejected_submission_gives_its_attempt_back() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    assert transitions.abandoned(job, an_outcome(job, Trouble.REJECTED), reason="400", at=AT).after.attempt == 0
+    assert transitions.abandoned(job, an_outcome(job, FailureClass.REJECTED), reason="400", at=AT).after.attempt == 0
 
 
 @pytest.mark.parametrize(
-    ("state", "trouble"), [(State.OUTSTANDING, Trouble.REJECTED), (State.SUBMITTING, Trouble.FAILED)]
+    ("state", "trouble"), [(State.OUTSTANDING, FailureClass.REJECTED), (State.SUBMITTING, FailureClass.FAILED)]
 )
-def test_what_may_have_been_executed_stays_counted(state: State, trouble: Trouble) -> None:
+def test_what_may_have_been_executed_stays_counted(state: State, trouble: FailureClass) -> None:
     job = a_job_in(state)
 
     assert transitions.abandoned(job, an_outcome(job, trouble), reason="over", at=AT).after.attempt == 1
@@ -228,16 +228,16 @@ def test_what_may_have_been_executed_stays_counted(state: State, trouble: Troubl
 def test_an_abandoned_job_whose_outcome_names_no_trouble_has_failed() -> None:
     job = a_job_in(State.OUTSTANDING)
 
-    assert transitions.abandoned(job, an_outcome(job), reason="over", at=AT).trouble is Trouble.FAILED
+    assert transitions.abandoned(job, an_outcome(job), reason="over", at=AT).trouble is FailureClass.FAILED
 
 
 def test_a_cancelled_job_waits_for_nothing_any_more() -> None:
     job = a_job(due_at=AT, retry_until=AT)
 
-    step = transitions.cancelled(job, an_outcome(job, Trouble.CANCELLED), reason="asked for", at=AT)
+    step = transitions.cancelled(job, an_outcome(job, FailureClass.CANCELLED), reason="asked for", at=AT)
 
     assert changes(job, step.after) == {"state": State.CANCELLED, "due_at": 0, "retry_until": None}
-    assert step.trouble is Trouble.CANCELLED
+    assert step.trouble is FailureClass.CANCELLED
 
 
 def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None:
@@ -271,7 +271,9 @@ def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> Non
 
 def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
     first = a_job_in(State.OUTSTANDING)
-    queued = transitions.retried(first, Trouble.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT).after
+    queued = transitions.retried(
+        first, FailureClass.FAILED, due_at=AT, retry_until=AT + S, reason="FAILED", at=AT
+    ).after
     second = transitions.claimed_for_retry(queued, at=AT).after
 
     assert first.is_first_execution
@@ -283,7 +285,9 @@ def test_the_first_execution_is_told_from_the_one_after_a_retry() -> None:
 def test_a_deferred_submission_that_ran_all_the_same_was_executed_once() -> None:
     job = a_job_in(State.SUBMITTING)
 
-    assert transitions.deferred(job, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER).after.is_first_execution
+    assert transitions.deferred(
+        job, due_at=AT, reason="503", at=AT, trouble=FailureClass.SERVER
+    ).after.is_first_execution
 
 
 def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> None:
@@ -295,15 +299,15 @@ def test_the_tallies_of_uncertain_submissions_count_what_became_of_them() -> Non
         "uncertain_adopted",
     )
     assert counters(
-        transitions.retried(uncertain, Trouble.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
+        transitions.retried(uncertain, FailureClass.UNCERTAIN, due_at=AT, retry_until=None, reason="grace", at=AT)
     ) == ("uncertain_resubmitted",)
     assert counters(transitions.adopted(sent, remote_id="r", at=AT)) == ()
     assert counters(transitions.accepted(sent, remote_id="r", sent_at=AT, at=AT)) == ()
-    assert counters(transitions.deferred(sent, due_at=AT, reason="503", at=AT, trouble=Trouble.SERVER)) == ()
+    assert counters(transitions.deferred(sent, due_at=AT, reason="503", at=AT, trouble=FailureClass.SERVER)) == ()
 
 
-@pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED])
-def test_the_tallies_count_lost_and_expired_submissions_repeated_or_not(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FailureClass.LOST, FailureClass.EXPIRED])
+def test_the_tallies_count_lost_and_expired_submissions_repeated_or_not(trouble: FailureClass) -> None:
     job = a_job_in(State.OUTSTANDING)
 
     again = transitions.retried(job, trouble, due_at=AT, retry_until=None, reason="404", at=AT)
@@ -340,10 +344,10 @@ def test_the_outcome_of_a_failure_has_no_output_and_falls_back_on_the_id_that_th
     job = a_job_in(State.OUTSTANDING)
     record = msgspec.structs.replace(RECORD, remote_id=None, status="")
 
-    outcome = outcome_from(job, record, trouble=Trouble.FAILED, message="no", margin_us=None)
+    outcome = outcome_from(job, record, trouble=FailureClass.FAILED, message="no", margin_us=None)
 
     assert (outcome.remote_id, outcome.status, outcome.output) == ("remote-1", None, None)
-    assert (outcome.trouble, outcome.message) == (Trouble.FAILED, "no")
+    assert (outcome.trouble, outcome.message) == (FailureClass.FAILED, "no")
 
 
 @pytest.mark.parametrize(
@@ -356,7 +360,7 @@ def test_a_job_of_a_cancelled_run_says_whether_it_may_have_been_paid(state: Stat
 
     step = transitions.cancelled_on_request(a_job_in(state), at=AT)
 
-    assert (step.after.state, step.trouble) == (State.CANCELLED, Trouble.CANCELLED)
+    assert (step.after.state, step.trouble) == (State.CANCELLED, FailureClass.CANCELLED)
     assert step.outcome is not None
     assert step.outcome.message == message
 
@@ -367,8 +371,8 @@ def test_an_answer_with_the_id_of_another_job_is_counted_as_no_news_too() -> Non
     assert counters(step) == ("uncertain_seen", NO_NEWS)
 
 
-@pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT])
-def test_the_tallies_count_failed_executions_repeated_or_not(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FailureClass.FAILED, FailureClass.TIMED_OUT, FailureClass.INVALID_OUTPUT])
+def test_the_tallies_count_failed_executions_repeated_or_not(trouble: FailureClass) -> None:
     job = a_job_in(State.OUTSTANDING)
 
     again = transitions.retried(job, trouble, due_at=AT, retry_until=None, reason="told", at=AT)
@@ -382,13 +386,15 @@ def test_a_retry_may_give_the_job_what_it_had_not_before() -> None:
     job = a_job_in(State.OUTSTANDING)
     given = Escalation(endpoint=7, escalated=b"{}", description="endpoint big")
     step = transitions.retried(
-        job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT, escalation=given
+        job, FailureClass.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT, escalation=given
     )
     assert (step.after.endpoint, step.after.escalated, step.after.failures) == (7, b"{}", 1)
     assert (step.reason, step.detail) == ("status", Detail(settings="endpoint big"))
-    plain = transitions.retried(job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT)
+    plain = transitions.retried(job, FailureClass.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT)
     assert (plain.after.endpoint, plain.after.escalated) == (job.endpoint, None)
     assert plain.detail is None
-    ended = transitions.abandoned(step.after, an_outcome(step.after, Trouble.REJECTED), reason="no", at=EPOCH_AT).after
+    ended = transitions.abandoned(
+        step.after, an_outcome(step.after, FailureClass.REJECTED), reason="no", at=EPOCH_AT
+    ).after
     again = transitions.reopened(ended, at=EPOCH_AT)
     assert again.after.escalated is None

@@ -16,17 +16,17 @@ from orchestrator.core.jobs.retry import (
     decide,
     is_tried_again,
 )
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from tests.factories import S, a_job_in
 from tests.simulation.clock import EPOCH_AT
 
 RETENTION_US = 1800 * S
 LIMITS = AttemptLimits()
-REMOTE = (Trouble.FAILED, Trouble.TIMED_OUT)
+REMOTE = (FailureClass.FAILED, FailureClass.TIMED_OUT)
 
 
 def decided(
-    trouble: Trouble, *, now: int = EPOCH_AT + 10 * S, limits: AttemptLimits = LIMITS, **job: Any
+    trouble: FailureClass, *, now: int = EPOCH_AT + 10 * S, limits: AttemptLimits = LIMITS, **job: Any
 ) -> Retry | Abandon:
     return decide(
         a_job_in(State.OUTSTANDING, **job),
@@ -50,16 +50,16 @@ def test_jobs_that_failed_together_do_not_come_back_together() -> None:
 
 
 SPENT = [
-    (Trouble.FAILED, "failures", 2, "out of attempts (3)"),
-    (Trouble.TIMED_OUT, "failures", 2, "out of attempts (3)"),
-    (Trouble.INVALID_OUTPUT, "failures", 2, "out of attempts (3)"),
-    (Trouble.LOST, "lost", 3, "lost more than 3 times"),
-    (Trouble.EXPIRED, "expired", 1, "expired more than 1 times"),
+    (FailureClass.FAILED, "failures", 2, "out of attempts (3)"),
+    (FailureClass.TIMED_OUT, "failures", 2, "out of attempts (3)"),
+    (FailureClass.INVALID_OUTPUT, "failures", 2, "out of attempts (3)"),
+    (FailureClass.LOST, "lost", 3, "lost more than 3 times"),
+    (FailureClass.EXPIRED, "expired", 1, "expired more than 1 times"),
 ]
 
 
 @pytest.mark.parametrize(("trouble", "counter", "most", "reason"), SPENT)
-def test_each_trouble_is_repeated_up_to_its_limit(trouble: Trouble, counter: str, most: int, reason: str) -> None:
+def test_each_trouble_is_repeated_up_to_its_limit(trouble: FailureClass, counter: str, most: int, reason: str) -> None:
     counts: list[dict[str, Any]] = [{counter: spent} for spent in range(most + 1)]
 
     assert all(isinstance(decided(trouble, **spent), Retry) for spent in counts[:-1])
@@ -69,29 +69,29 @@ def test_each_trouble_is_repeated_up_to_its_limit(trouble: Trouble, counter: str
 def test_an_uncertain_try_is_counted_as_it_begins_and_our_own_crashes_are_not_among_them() -> None:
     counts: list[dict[str, Any]] = [{"uncertain": counted} for counted in range(4)]
 
-    assert all(isinstance(decided(Trouble.UNCERTAIN, **counted), Retry) for counted in counts)
-    assert decided(Trouble.UNCERTAIN, uncertain=4) == Abandon("uncertain more than 3 times")
+    assert all(isinstance(decided(FailureClass.UNCERTAIN, **counted), Retry) for counted in counts)
+    assert decided(FailureClass.UNCERTAIN, uncertain=4) == Abandon("uncertain more than 3 times")
 
 
 def test_where_nothing_uncertain_may_be_sent_again_neither_is_what_a_crash_left() -> None:
     never = AttemptLimits(uncertain=0)
 
-    assert decided(Trouble.UNCERTAIN, limits=never, uncertain=0) == Abandon("uncertain more than 0 times")
-    assert decided(Trouble.UNCERTAIN, limits=never, uncertain=1) == Abandon("uncertain more than 0 times")
+    assert decided(FailureClass.UNCERTAIN, limits=never, uncertain=0) == Abandon("uncertain more than 0 times")
+    assert decided(FailureClass.UNCERTAIN, limits=never, uncertain=1) == Abandon("uncertain more than 0 times")
 
 
-@pytest.mark.parametrize("trouble", sorted(set(Trouble) - {row[0] for row in SPENT} - {Trouble.UNCERTAIN}))
-def test_no_other_trouble_is_repeated(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", sorted(set(FailureClass) - {row[0] for row in SPENT} - {FailureClass.UNCERTAIN}))
+def test_no_other_trouble_is_repeated(trouble: FailureClass) -> None:
     assert decided(trouble) == Abandon(f"{trouble} is not retried")
 
 
-@pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN])
-def test_what_the_service_no_longer_has_is_submitted_anew_at_once(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [FailureClass.LOST, FailureClass.EXPIRED, FailureClass.UNCERTAIN])
+def test_what_the_service_no_longer_has_is_submitted_anew_at_once(trouble: FailureClass) -> None:
     assert decided(trouble, now=EPOCH_AT + 10 * S) == Retry(EPOCH_AT + 10 * S, None)
 
 
 @given(
-    st.sampled_from([*REMOTE, Trouble.INVALID_OUTPUT]),
+    st.sampled_from([*REMOTE, FailureClass.INVALID_OUTPUT]),
     st.integers(0, 2 * RETENTION_US),
     st.integers(0, 2 * RETENTION_US) | st.none(),
     st.integers(0, RETENTION_US) | st.none(),
@@ -99,7 +99,7 @@ def test_what_the_service_no_longer_has_is_submitted_anew_at_once(trouble: Troub
     st.integers(0, 1),
 )
 def test_a_retry_is_remote_only_while_the_service_retains_it_and_ttl_leaves_room(
-    trouble: Trouble, elapsed: int, ttl: int | None, unfinished: int | None, remote_id: str | None, failures: int
+    trouble: FailureClass, elapsed: int, ttl: int | None, unfinished: int | None, remote_id: str | None, failures: int
 ) -> None:
     now = EPOCH_AT + elapsed
     ttl_at = None if ttl is None else EPOCH_AT + ttl
@@ -125,13 +125,15 @@ def test_a_retry_is_remote_only_while_the_service_retains_it_and_ttl_leaves_room
 def test_what_is_tried_again_is_what_is_not_given_up() -> None:
     for failures, again in ((0, True), (AttemptLimits().executions - 1, False)):
         tried = a_job_in(State.OUTSTANDING, failures=failures)
-        assert is_tried_again(tried, Trouble.FAILED, limits=AttemptLimits()) is again
+        assert is_tried_again(tried, FailureClass.FAILED, limits=AttemptLimits()) is again
 
 
 def test_a_job_that_was_reopened_with_a_number_of_attempts_has_those() -> None:
     for own, failures, reason in ((1, 0, "out of attempts (1)"), (5, 4, "out of attempts (5)")):
-        assert decided(Trouble.FAILED, failures=failures, attempts_max=own) == Abandon(reason)
-    assert is_tried_again(a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), Trouble.LOST, limits=AttemptLimits())
+        assert decided(FailureClass.FAILED, failures=failures, attempts_max=own) == Abandon(reason)
     assert is_tried_again(
-        a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), Trouble.FAILED, limits=AttemptLimits()
+        a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), FailureClass.LOST, limits=AttemptLimits()
+    )
+    assert is_tried_again(
+        a_job_in(State.OUTSTANDING, failures=3, attempts_max=5), FailureClass.FAILED, limits=AttemptLimits()
     )

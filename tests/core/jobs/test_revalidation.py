@@ -4,21 +4,21 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from tests.factories import a_job_in, an_outcome
 
 SUCCEEDED = a_job_in(State.SUCCEEDED, failures=1)
 FAILED = a_job_in(State.FAILED, failures=3)
 RESULT = an_outcome(SUCCEEDED)
-INVALID = an_outcome(FAILED, Trouble.INVALID_OUTPUT, status="COMPLETED", output=b"7")
+INVALID = an_outcome(FAILED, FailureClass.INVALID_OUTPUT, status="COMPLETED", output=b"7")
 
 
 def test_results_and_what_was_none_for_what_it_is_can_be_judged_anew() -> None:
     assert is_meant(SUCCEEDED, RESULT)
     assert is_meant(FAILED, INVALID)
-    assert not is_meant(FAILED, an_outcome(FAILED, Trouble.FAILED, status="COMPLETED"))
-    assert not is_meant(FAILED, an_outcome(FAILED, Trouble.INVALID_OUTPUT, status=None)), "it was torn on its way"
-    assert not is_meant(a_job_in(State.CANCELLED), an_outcome(FAILED, Trouble.INVALID_OUTPUT, status="COMPLETED"))
+    assert not is_meant(FAILED, an_outcome(FAILED, FailureClass.FAILED, status="COMPLETED"))
+    assert not is_meant(FAILED, an_outcome(FAILED, FailureClass.INVALID_OUTPUT, status=None)), "it was torn on its way"
+    assert not is_meant(a_job_in(State.CANCELLED), an_outcome(FAILED, FailureClass.INVALID_OUTPUT, status="COMPLETED"))
 
 
 def test_a_result_that_is_none_any_more_is_a_failed_execution_and_kept() -> None:
@@ -27,7 +27,7 @@ def test_a_result_that_is_none_any_more_is_a_failed_execution_and_kept() -> None
     assert (step.event, step.after.state, step.after.failures) == (Event.REVOKED, State.FAILED, 2)
     assert step.outcome is not None
     assert (step.outcome.trouble, step.outcome.message, step.outcome.output) == (
-        Trouble.INVALID_OUTPUT,
+        FailureClass.INVALID_OUTPUT,
         "too short",
         RESULT.output,
     )

@@ -31,7 +31,7 @@ from orchestrator.core.jobs.segments import (
     until_us,
 )
 from orchestrator.core.jobs.transitions import continued
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import Policy
 from orchestrator.units import MINUTE_US, SECOND_US
@@ -240,13 +240,13 @@ def test_a_first_segment_is_given_no_checkpoint() -> None:
     ("trouble", "counted"),
     [
         (None, ("continued_segments",)),
-        (Trouble.LOST, ("continued_segments", "lost")),
-        (Trouble.EXPIRED, ("continued_segments", "expired")),
-        (Trouble.FAILED, ("continued_segments", "failed_executions", "retried_executions")),
+        (FailureClass.LOST, ("continued_segments", "lost")),
+        (FailureClass.EXPIRED, ("continued_segments", "expired")),
+        (FailureClass.FAILED, ("continued_segments", "failed_executions", "retried_executions")),
     ],
 )
 def test_a_segment_that_is_continued_counts_and_so_does_what_ended_it(
-    trouble: Trouble | None, counted: tuple[str, ...]
+    trouble: FailureClass | None, counted: tuple[str, ...]
 ) -> None:
     job = Job(id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=1, attempt=3, failures=2, lost=1, segment=3)
     step = continued(job, end(has_progressed=True), due_at=5, reason="r", at=4, trouble=trouble)

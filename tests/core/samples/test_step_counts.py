@@ -5,7 +5,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep, StepCounts, counted_step
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from tests.factories import STEPS, S, a_job, a_job_in, an_outcome
 
 AT = 1_700_000_000 * S
@@ -30,12 +30,12 @@ def test_after_each_event_there_is_one_state_whatever_was_before() -> None:
         (Event.ADOPTED, None, "accepted"),
         (Event.COMPLETED, None, "accepted"),
         (Event.UNANSWERED, None, "unanswered"),
-        (Event.DEFERRED, Trouble.THROTTLED, "deferred"),
-        (Event.ABANDONED, Trouble.REJECTED, "refused"),
-        (Event.RETRIED, Trouble.FAILED, "accepted"),  # by a way on which the answer is the result
+        (Event.DEFERRED, FailureClass.THROTTLED, "deferred"),
+        (Event.ABANDONED, FailureClass.REJECTED, "refused"),
+        (Event.RETRIED, FailureClass.FAILED, "accepted"),  # by a way on which the answer is the result
     ],
 )
-def test_a_request_is_counted_by_what_came_of_it(event: Event, trouble: Trouble | None, answer: str) -> None:
+def test_a_request_is_counted_by_what_came_of_it(event: Event, trouble: FailureClass | None, answer: str) -> None:
     assert counts(CountedStep(event, State.SUBMITTING, trouble)).submissions == {answer: 1}
     assert CountedStep(event, State.OUTSTANDING, trouble).answer is None
 
@@ -45,18 +45,18 @@ def test_a_request_is_counted_by_what_came_of_it(event: Event, trouble: Trouble 
     [
         (Event.COMPLETED, State.OUTSTANDING, None, "succeeded"),
         (Event.COMPLETED, State.FAILED, None, "succeeded"),
-        (Event.RETRIED, State.OUTSTANDING, Trouble.FAILED, "failed"),
-        (Event.ABANDONED, State.OUTSTANDING, Trouble.TIMED_OUT, "timed_out"),
-        (Event.RETRIED, State.OUTSTANDING, Trouble.EXPIRED, "expired"),
+        (Event.RETRIED, State.OUTSTANDING, FailureClass.FAILED, "failed"),
+        (Event.ABANDONED, State.OUTSTANDING, FailureClass.TIMED_OUT, "timed_out"),
+        (Event.RETRIED, State.OUTSTANDING, FailureClass.EXPIRED, "expired"),
         (Event.CONTINUED, State.OUTSTANDING, None, "continued"),
-        (Event.RETRIED, State.UNCERTAIN, Trouble.UNCERTAIN, None),
-        (Event.ABANDONED, State.SUBMITTING, Trouble.REJECTED, None),
+        (Event.RETRIED, State.UNCERTAIN, FailureClass.UNCERTAIN, None),
+        (Event.ABANDONED, State.SUBMITTING, FailureClass.REJECTED, None),
         (Event.CANCELLED, State.OUTSTANDING, None, None),
-        (Event.REVOKED, State.SUCCEEDED, Trouble.INVALID_OUTPUT, None),
+        (Event.REVOKED, State.SUCCEEDED, FailureClass.INVALID_OUTPUT, None),
     ],
 )
 def test_an_execution_is_counted_by_its_result(
-    event: Event, before: State, trouble: Trouble | None, result: str | None
+    event: Event, before: State, trouble: FailureClass | None, result: str | None
 ) -> None:
     assert counts(CountedStep(event, before, trouble)).executions == ({} if result is None else {result: 1})
 
@@ -85,7 +85,7 @@ def test_what_became_of_an_uncertain_submission_is_counted(event: Event, settled
 def test_times_and_what_they_cost_are_added_up() -> None:
     found = counts(
         CountedStep(Event.COMPLETED, State.OUTSTANDING, None, 200, 3_000, 20 * S),
-        CountedStep(Event.RETRIED, State.OUTSTANDING, Trouble.FAILED, None, 1_000),
+        CountedStep(Event.RETRIED, State.OUTSTANDING, FailureClass.FAILED, None, 1_000),
         CountedStep(Event.COMPLETED, State.OUTSTANDING, is_paid_twice=True),
         price=0.5,
     )
@@ -127,6 +127,6 @@ def test_of_a_step_is_counted_what_was_told_of_its_execution() -> None:
     borrowed = counted_step(transitions.completed(job, an_outcome(job, submission=None), reason="reused", at=AT))
     assert borrowed is not None
     assert not borrowed.is_executed
-    nothing = counted_step(transitions.abandoned(job, an_outcome(job, Trouble.FAILED), reason="status", at=AT))
+    nothing = counted_step(transitions.abandoned(job, an_outcome(job, FailureClass.FAILED), reason="status", at=AT))
     assert nothing is not None
-    assert nothing.trouble is Trouble.FAILED
+    assert nothing.trouble is FailureClass.FAILED

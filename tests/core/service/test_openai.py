@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.openai import (
     UNEXPLAINED,
     Answered,
@@ -84,9 +85,9 @@ def test_a_500_is_an_execution_that_failed(body: bytes, told: str) -> None:
 @pytest.mark.parametrize(
     ("result", "meaning"),
     [
-        (answer(429), Deferred(Trouble.THROTTLED, "too many requests (429)")),
-        (answer(503), Deferred(Trouble.SERVER, "the service answered 503")),
-        (NotSent("no way"), Deferred(Trouble.TRANSPORT, "no way")),
+        (answer(429), Deferred(FailureClass.THROTTLED, "too many requests (429)")),
+        (answer(503), Deferred(FailureClass.SERVER, "the service answered 503")),
+        (NotSent("no way"), Deferred(FailureClass.TRANSPORT, "no way")),
         (Unanswered("cut"), Uncertain("cut")),
         (answer(502), Uncertain("the service answered 502")),
         (answer(400, b'{"error":"too long"}'), Rejected("the service refused the job (400: too long)")),

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.core.service.http_answers import HINT_CHARS_MAX, POINTLESS, Answer, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import HINT_CHARS_MAX, POINTLESS, Answer, Pointless
 from orchestrator.core.service.job_record import Record, read_record
 from orchestrator.core.service.outcomes import (
     NO_RECORD,
@@ -105,9 +106,9 @@ def test_a_submission_answered_without_a_usable_id_is_uncertain(body: bytes) -> 
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [
-        (answer(429, retry_after_s=7.5), Deferred(Trouble.THROTTLED, THROTTLED, 7.5)),
-        *((answer(n, HTML, retry_after_s=3), Deferred(Trouble.SERVER, answered(n), 3)) for n in (408, 425, 503)),
-        (NotSent("no route"), Deferred(Trouble.TRANSPORT, "no route")),
+        (answer(429, retry_after_s=7.5), Deferred(FailureClass.THROTTLED, THROTTLED, 7.5)),
+        *((answer(n, HTML, retry_after_s=3), Deferred(FailureClass.SERVER, answered(n), 3)) for n in (408, 425, 503)),
+        (NotSent("no route"), Deferred(FailureClass.TRANSPORT, "no route")),
         (Unanswered("the connection was cut"), Uncertain("the connection was cut")),
         *(
             (answer(n), Rejected(f"the service refused the job ({n})"))
@@ -171,9 +172,9 @@ def test_nothing_outside_2xx_and_4xx_but_503_says_that_a_submission_had_no_effec
             for n in (404, 405, 410)
         ),
         *((answer(n), Pointless(POINTLESS[n], n)) for n in (401, 402, 403, 407)),
-        (answer(429, retry_after_s=1), Deferred(Trouble.THROTTLED, THROTTLED, 1)),
-        (answer(503), Deferred(Trouble.SERVER, answered(503))),
-        (NotSent("refused"), Deferred(Trouble.TRANSPORT, "refused")),
+        (answer(429, retry_after_s=1), Deferred(FailureClass.THROTTLED, THROTTLED, 1)),
+        (answer(503), Deferred(FailureClass.SERVER, answered(503))),
+        (NotSent("refused"), Deferred(FailureClass.TRANSPORT, "refused")),
         *((answer(n), Uncertain(answered(n))) for n in (302, 500)),
         (Unanswered("time-out"), Uncertain("time-out")),
     ],
@@ -191,15 +192,15 @@ def test_every_answer_that_speaks_of_the_job_settles_its_cancelling(status: int)
 @pytest.mark.parametrize(
     ("result", "trouble"),
     [
-        *((answer(n, retry_after_s=7), Trouble.SERVER) for n in (301, 401, 403, 408, 500, 503)),
-        (answer(429, retry_after_s=7), Trouble.THROTTLED),
-        (answer(200, b'{"id":"ab12-u2","status":"CANCELLED"}'), Trouble.SERVER),
-        (NotSent("refused"), Trouble.TRANSPORT),
-        (Unanswered("cut"), Trouble.TRANSPORT),
+        *((answer(n, retry_after_s=7), FailureClass.SERVER) for n in (301, 401, 403, 408, 500, 503)),
+        (answer(429, retry_after_s=7), FailureClass.THROTTLED),
+        (answer(200, b'{"id":"ab12-u2","status":"CANCELLED"}'), FailureClass.SERVER),
+        (NotSent("refused"), FailureClass.TRANSPORT),
+        (Unanswered("cut"), FailureClass.TRANSPORT),
     ],
     ids=str,
 )
-def test_everything_else_leaves_it_owed(result: Answer | NotSent | Unanswered, trouble: Trouble) -> None:
+def test_everything_else_leaves_it_owed(result: Answer | NotSent | Unanswered, trouble: FailureClass) -> None:
     again = cancel_outcome(result, ID)
     assert again is not None
     assert again.trouble is trouble
@@ -268,12 +269,12 @@ def test_the_record_of_another_job_is_no_news_whatever_it_says(status: str, othe
     [
         *((answer(n, HTML), Gone()) for n in (404, 410)),
         *((answer(n), Pointless(POINTLESS[n], n)) for n in (401, 403, 407)),
-        (answer(429, retry_after_s=2), AskAgain(Trouble.THROTTLED, THROTTLED, 2)),
+        (answer(429, retry_after_s=2), AskAgain(FailureClass.THROTTLED, THROTTLED, 2)),
         *(
-            (answer(n, retry_after_s=4), AskAgain(Trouble.SERVER, answered(n), 4))
+            (answer(n, retry_after_s=4), AskAgain(FailureClass.SERVER, answered(n), 4))
             for n in (302, 400, 402, 405, 408, 422, 500, 502, 503, 504, 524)
         ),
-        *((kind("cut"), AskAgain(Trouble.TRANSPORT, "cut")) for kind in (NotSent, Unanswered)),
+        *((kind("cut"), AskAgain(FailureClass.TRANSPORT, "cut")) for kind in (NotSent, Unanswered)),
     ],
     ids=str,
 )
@@ -293,7 +294,7 @@ def test_every_result_means_something(result: Answer | NotSent | Unanswered) -> 
 
 
 def test_only_what_took_no_effect_for_certain_had_a_trouble() -> None:
-    assert trouble_of(Deferred(Trouble.THROTTLED, "429")) is Trouble.THROTTLED
+    assert trouble_of(Deferred(FailureClass.THROTTLED, "429")) is FailureClass.THROTTLED
     assert trouble_of(NoNews("it cannot be read", b"<html>")) is None
 
 
@@ -305,18 +306,18 @@ def test_only_what_took_no_effect_for_certain_had_a_trouble() -> None:
     [
         *(("COMPLETED", output, True, None, Verdict(None)) for output in (b"{}", b'{"n":1}')),
         *(("COMPLETED", output, False, None, Verdict(None)) for output in (b"null", b"{}", b'{"n":1}', None)),
-        ("COMPLETED", b"null", True, None, Verdict(Trouble.INVALID_OUTPUT, "the output is null")),
+        ("COMPLETED", b"null", True, None, Verdict(FailureClass.INVALID_OUTPUT, "the output is null")),
         (
             "COMPLETED",
             None,
             True,
             None,
-            Verdict(Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output"),
+            Verdict(FailureClass.INVALID_OUTPUT, "the service said COMPLETED and gave no output"),
         ),
-        ("COMPLETED", b"7", True, "too small", Verdict(Trouble.INVALID_OUTPUT, "too small")),
-        ("FAILED", None, False, "too small", Verdict(Trouble.FAILED, "because")),
-        ("TIMED_OUT", None, True, None, Verdict(Trouble.TIMED_OUT, "because")),
-        ("CANCELLED", None, True, None, Verdict(Trouble.CANCELLED, "because")),
+        ("COMPLETED", b"7", True, "too small", Verdict(FailureClass.INVALID_OUTPUT, "too small")),
+        ("FAILED", None, False, "too small", Verdict(FailureClass.FAILED, "because")),
+        ("TIMED_OUT", None, True, None, Verdict(FailureClass.TIMED_OUT, "because")),
+        ("CANCELLED", None, True, None, Verdict(FailureClass.CANCELLED, "because")),
     ],
 )
 def test_how_a_finished_one_ended(

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.segments import SegmentEnd
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.result_steps import on_finished
 from orchestrator.engine.endpoint.run_stops import failure_message, is_success
@@ -136,21 +136,21 @@ JOB = Job(id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=7, attemp
 END = SegmentEnd(has_progressed=True, report=None, execution_ms=1, executed_ms=1)
 
 
-def ended(trouble: Trouble | None, status: str | None, submission: int = 7) -> Outcome:
+def ended(trouble: FailureClass | None, status: str | None, submission: int = 7) -> Outcome:
     return Outcome(submission=submission, remote_id="r-1", status=status, trouble=trouble, message="boom")
 
 
 @pytest.mark.parametrize(
     ("outcome", "failure"),
     [
-        (ended(Trouble.FAILED, "FAILED"), "boom"),
-        (ended(Trouble.TIMED_OUT, "TIMED_OUT"), "boom"),
-        (ended(Trouble.INVALID_OUTPUT, "COMPLETED"), "boom"),
-        (ended(Trouble.INVALID_OUTPUT, ""), "boom"),  # the answer to a request past the queue, which comes once
-        (ended(Trouble.INVALID_OUTPUT, None), None),  # the record could not be read until its result was gone
-        (ended(Trouble.TIMED_OUT, None), None),  # its TTL ran out
-        (ended(Trouble.TIMED_OUT, "CANCELLED"), None),  # it was stuck
-        (ended(Trouble.LOST, None), None),
+        (ended(FailureClass.FAILED, "FAILED"), "boom"),
+        (ended(FailureClass.TIMED_OUT, "TIMED_OUT"), "boom"),
+        (ended(FailureClass.INVALID_OUTPUT, "COMPLETED"), "boom"),
+        (ended(FailureClass.INVALID_OUTPUT, ""), "boom"),  # the answer to a request past the queue, which comes once
+        (ended(FailureClass.INVALID_OUTPUT, None), None),  # the record could not be read until its result was gone
+        (ended(FailureClass.TIMED_OUT, None), None),  # its TTL ran out
+        (ended(FailureClass.TIMED_OUT, "CANCELLED"), None),  # it was stuck
+        (ended(FailureClass.LOST, None), None),
     ],
 )
 def test_only_what_the_service_said_of_an_execution_makes_it_one_that_failed(

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.settings.run_settings import RunSettings
@@ -91,7 +91,7 @@ async def test_a_job_whose_retry_does_not_get_its_turn_soon_is_sent_anew(tmp_pat
         for number, job in enumerate(await claimed(p)):
             sent = transitions.accepted(job, remote_id=f"r-{number}", sent_at=now, at=now)
             failed = transitions.retried(
-                sent.after, Trouble.FAILED, due_at=now, retry_until=now + 60 * S, reason="FAILED", at=now
+                sent.after, FailureClass.FAILED, due_at=now, retry_until=now + 60 * S, reason="FAILED", at=now
             )
             await p.ledger.writer.step(sent)
             await p.ledger.writer.step(failed)

@@ -8,7 +8,8 @@ import pytest
 from orchestrator.client.jobs.rate_limiter import RateLimiter
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.http_answers import Answer, Pointless, Trouble
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
@@ -42,16 +43,16 @@ async def answered(p: Process) -> None:
 @pytest.mark.parametrize(
     ("reply", "trouble", "due_s"),
     [
-        (Reply(429, headers={"retry-after": "7"}), Trouble.THROTTLED, 7.0),
-        (Reply(429), Trouble.THROTTLED, 0.75),
-        (Reply(503), Trouble.SERVER, 0.75),
-        (Reply(408), Trouble.SERVER, 0.75),
-        (Reply(425), Trouble.SERVER, 0.75),
-        (REFUSED, Trouble.TRANSPORT, 0.75),
+        (Reply(429, headers={"retry-after": "7"}), FailureClass.THROTTLED, 7.0),
+        (Reply(429), FailureClass.THROTTLED, 0.75),
+        (Reply(503), FailureClass.SERVER, 0.75),
+        (Reply(408), FailureClass.SERVER, 0.75),
+        (Reply(425), FailureClass.SERVER, 0.75),
+        (REFUSED, FailureClass.TRANSPORT, 0.75),
     ],
 )
 async def test_a_request_without_effect_is_put_off_and_costs_no_attempt(
-    tmp_path: Path, reply: Reply, trouble: Trouble, due_s: float
+    tmp_path: Path, reply: Reply, trouble: FailureClass, due_s: float
 ) -> None:
     async with process(tmp_path / "db", Scripted(run=reply)) as p:
         await answered(p)

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.ttl_filter import AGAIN_US
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
@@ -181,7 +181,9 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         ]
         await p.ledger.writer.apply(taken)
         failed = [
-            transitions.retried(step.after, Trouble.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now)
+            transitions.retried(
+                step.after, FailureClass.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now
+            )
             for n, (step, until) in enumerate(zip(taken[1:], (now + 100 * S, None), strict=True))
         ]
         await p.ledger.writer.apply(failed)
@@ -193,7 +195,7 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         until = now + 100 * S
         await p.ledger.writer.step(
             transitions.deferred(
-                again.job, due_at=now, reason="429", at=now, trouble=Trouble.THROTTLED, retry_until=until
+                again.job, due_at=now, reason="429", at=now, trouble=FailureClass.THROTTLED, retry_until=until
             )
         )
         p.endpoint.outstanding.plan.add(taken[0].after)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.service.http_answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.schema.job_tables import AT_SERVICE, GIVEN_UP
 
@@ -77,8 +77,8 @@ def test_a_retry_can_be_meant_until_it_is_outstanding(state: State, connection: 
     write(connection, state, {"retry_until": 9})
 
 
-@pytest.mark.parametrize("trouble", Trouble)
-def test_every_trouble_can_be_written(trouble: Trouble, connection: sqlite3.Connection) -> None:
+@pytest.mark.parametrize("trouble", FailureClass)
+def test_every_trouble_can_be_written(trouble: FailureClass, connection: sqlite3.Connection) -> None:
     write(connection, State.FAILED, {"trouble": trouble.value})
     connection.execute("INSERT INTO outcomes (job_id, trouble) VALUES (1, ?)", (trouble.value,))
 

@@ -212,7 +212,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cancel of another job settles the debt",
         path="orchestrator/core/service/outcomes.py::cancel_outcome",
-        old="return AskAgain(Trouble.SERVER, OF_ANOTHER)",
+        old="return AskAgain(FailureClass.SERVER, OF_ANOTHER)",
         new="return None",
         tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
     ),

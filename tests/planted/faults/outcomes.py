@@ -200,7 +200,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs whose TTL is over are paid again without a word",
         path="orchestrator/engine/maintenance/janitor.py::_GONE",
-        old="Absence.TTL: Trouble.TIMED_OUT,",
+        old="Absence.TTL: FailureClass.TIMED_OUT,",
         new="Absence.TTL: None,",
         tests=(
             "tests/engine/maintenance/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",

@@ -118,7 +118,7 @@ FAULTS: tuple[Fault, ...] = (
         name="a submission without an answer is taken for one that had no effect",
         path="orchestrator/core/service/outcomes.py::run_outcome",
         old="return Uncertain(str(result))",
-        new="return Deferred(Trouble.TRANSPORT, str(result))",
+        new="return Deferred(FailureClass.TRANSPORT, str(result))",
         tests=(
             "tests/engine/sending/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
         ),

@@ -6,7 +6,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an output that is rejected is thrown away",
         path="orchestrator/core/jobs/job.py::outcome_from",
-        old="output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,",
+        old="output=record.output if trouble in (None, FailureClass.INVALID_OUTPUT) else None,",
         new="output=record.output if trouble is None else None,",
         tests=(
             "tests/engine/collecting/test_validation_pool.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",
