@@ -34,8 +34,7 @@ CAUSES: Final = frozenset(Cause)
 
 DECLARING: Final = {
     *(f"orchestrator/settings/{part}_settings.py" for part in ("run", "connection", "input", "output")),
-    *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "command")),
-    "orchestrator/settings/command_requests.py",
+    *(f"orchestrator/settings/{each}.py" for each in ("run_request", "command_requests", "command_flags")),
     "orchestrator/api/emulation/emulate_request.py",
     "orchestrator/emulator/emulator_flags.py",
     "orchestrator/emulator/jobs/scaling_rules.py",

@@ -1,6 +1,6 @@
 """The keys of a pipeline's file, each declared once: how its values are written, what it means, what holds without it.
 
-A stage takes the settings of its run besides, as `command_settings` has them, but for those of a whole process.
+A stage takes the settings of its run besides, as `command_flags` has them, but for those of a whole process.
 """
 
 import re

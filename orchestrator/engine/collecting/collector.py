@@ -12,7 +12,6 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.client import Permit
-from orchestrator.core.jobs.deadlines import safe_until
 from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
@@ -31,7 +30,7 @@ from orchestrator.core.service.outcomes import (
     status_outcome,
 )
 from orchestrator.engine.collecting.finished_jobs import FinishedJobs
-from orchestrator.engine.collecting.missing_job_check import TTL_OVER, MissingJobCheck
+from orchestrator.engine.collecting.missing_job_check import MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -212,26 +211,14 @@ class Collector:
             self._outstanding.planned(entry)
 
     async def _no_news(self, entry: Entry, answer: NoNews) -> None:
-        """Asked for again until the result can no longer be there; only then is the execution over.
-
-        What nobody can read is kept where it was the result, since it was paid for. Anything else ends a job only where
-        it alone is answered so: a service in maintenance knows its jobs when it is back.
-        """
-        job, now = entry.job, self._clock.now()
-        self._task_pool.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
+        self._task_pool.launch(partial(self._ledger.runs.count, entry.job.run, NO_NEWS))
         if answer.is_of_another:
             self._endpoint.disbelieve(OF_ANOTHER)
-        if now < safe_until(job, self._endpoint.estimates.agreed_us(job.run)):
+        found = await self._missing.after_no_news(entry.job, answer, self._clock.now())
+        if found is None:
             self._ask_again(entry, None)
-        elif answer.is_torn:
-            message = "the service's answer about the finished job could not be decoded"
-            await self._fail(entry, FailureClass.INVALID_OUTPUT, message, output=answer.raw)
-        elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):
-            self._ask_again(entry, None)
-        elif job.ttl_at is not None and now >= job.ttl_at:
-            await self._fail(entry, FailureClass.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
         else:
-            await self._fail(entry, FailureClass.EXPIRED, f"{answer.reason} until its result could no longer be there")
+            await self._fail(entry, found.trouble, found.message, output=answer.raw if answer.is_torn else None)
 
     async def _fail(self, entry: Entry, trouble: FailureClass, message: str, *, output: bytes | None = None) -> None:
         self._settle(entry, await self._finished.failed(entry, trouble, message, output=output))

@@ -1,4 +1,4 @@
-"""What becomes of jobs that the service does not know: whether they are to blame, or their endpoint."""
+"""What becomes of jobs that the service does not know (404), or says nothing readable of: lost, or is it unwell?"""
 
 from typing import Final, NamedTuple
 
@@ -7,6 +7,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.health import health_of
+from orchestrator.core.service.outcomes import NoNews
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.errors import NotSent, Unanswered
@@ -17,7 +18,7 @@ TTL_OVER: Final = "the job's TTL ran out at the service"
 
 
 class Lost(NamedTuple):
-    """The service will never again know a job."""
+    """The execution of a job is over, and has left nothing that can be collected."""
 
     trouble: FailureClass
     message: str
@@ -45,6 +46,23 @@ class MissingJobCheck:
                 return Lost(FailureClass.EXPIRED, "its result expired before it could be collected")
             case Absence.MISSING:
                 return await self._missing(entry, now)
+
+    async def after_no_news(self, job: Job, answer: NoNews, now: int) -> Lost | None:
+        """What an answer means that cannot be read: nothing yet (None), until the result can no longer be there.
+
+        What nobody can read is kept where it was the result, since it was paid for. Anything else ends a job only where
+        it alone is answered so: a service in maintenance knows its jobs when it is back.
+        """
+        if now < safe_until(job, self._agreed_us(job)):
+            return None
+        if answer.is_torn:
+            message = "the service's answer about the finished job could not be decoded"
+            return Lost(FailureClass.INVALID_OUTPUT, message)
+        if self._endpoint.health.questions.breaker.is_tripped or not await self.is_well(now):
+            return None
+        if job.ttl_at is not None and now >= job.ttl_at:
+            return Lost(FailureClass.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
+        return Lost(FailureClass.EXPIRED, f"{answer.reason} until its result could no longer be there")
 
     async def _missing(self, entry: Entry, now: int) -> Lost | int:
         """Lost only after two 404s well apart, an endpoint that is well after each, and few 404s elsewhere.

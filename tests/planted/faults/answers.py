@@ -43,9 +43,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an answer that cannot be read ends a job at its deadline",
-        path="orchestrator/engine/collecting/collector.py::Collector._no_news",
-        old="if now < safe_until(job, self._endpoint.estimates.agreed_us(job.run)):",
-        new="if now < entry.deadline:",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.after_no_news",
+        old="if now < safe_until(job, self._agreed_us(job)):",
+        new="if now < safe_until(job, self._endpoint.estimates.retention_us(job.run)):",
         tests=(
             NO_NEWS + "test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again",
             NO_NEWS + "test_the_record_of_a_finished_job_counts_at_any_time_before",
@@ -60,9 +60,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs are given up while the whole service answers with pages",
-        path="orchestrator/engine/collecting/collector.py::Collector._no_news",
-        old="elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):",
-        new="elif False:",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.after_no_news",
+        old="if self._endpoint.health.questions.breaker.is_tripped or not await self.is_well(now):",
+        new="if False:",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
     ),
     Fault(
@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
         old='"""It seems to be mended."""\nself.due_at = None',
         new='"""It seems to be mended."""\nself._pause_us, self.due_at = 0, None',
         tests=(
-            "tests/core/gates/test_failure_streak.py::test_pauses_shrink_only_once_something_has_worked",
+            "tests/core/gates/test_failure_streak_pauses.py::test_pauses_shrink_only_once_something_has_worked",
             "tests/api/inspect/test_mended.py::test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_where_they_are_refused",
         ),
     ),

@@ -284,7 +284,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the command to continue with forgets the configuration file",
         path="orchestrator/api/runs/next_command.py::_configuration",
-        old="return command_settings.CONFIG.words(given.named), given",
+        old="return command_flags.CONFIG.words(given.named), given",
         new="return [], given",
         tests=(
             "tests/cli/test_continuing.py::test_a_file_that_was_named_is_named_again_where_another_or_a_key_would_be_missed",

@@ -13,7 +13,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.telemetry.traces.spans import SpanOf
-from orchestrator.telemetry.traces.trace_position import SentUntil, TracePosition, trace_place
+from orchestrator.telemetry.traces.trace_position import SentUntil, TracePosition, trace_position
 from orchestrator.telemetry.traces.trace_sender import TraceSender
 from orchestrator.units import SECOND_US
 from tests.factories import a_row
@@ -45,7 +45,7 @@ class Taken:
 
 @asynccontextmanager
 async def sending(ledger: Ledger, taken: Taken, *, share: float = 1.0) -> AsyncIterator[None]:
-    with trace_place(ledger.path) as place:
+    with trace_position(ledger.path) as place:
         sender = TraceSender(ledger=ledger, place=place, share=share, send=taken.send)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sender.serve)
@@ -121,7 +121,7 @@ async def test_who_is_killed_before_it_is_written_down_sends_the_same_again(tmp_
         async with sending(ledger, first):
             pass
         await brought_to(ledger, State.SUCCEEDED, ledger.now(), job=1)
-        with trace_place(ledger.path) as place:
+        with trace_position(ledger.path) as place:
             killed = _KilledBeforeItWrites(place._descriptor, place._path)
             with pytest.raises(_Killed):
                 await TraceSender(ledger=ledger, place=killed, share=1.0, send=first.send).serve()
@@ -193,26 +193,26 @@ async def test_flows_that_ended_are_told_of_with_their_stages(tmp_path: Path) ->
 
 async def test_two_dashboards_of_one_ledger_do_not_both_send(tmp_path: Path) -> None:
     with (
-        trace_place(tmp_path / "l.db"),
+        trace_position(tmp_path / "l.db"),
         pytest.raises(UsageError, match="another dashboard"),
-        trace_place(tmp_path / "l.db"),
+        trace_position(tmp_path / "l.db"),
     ):
         pass
 
 
 async def test_a_place_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "l.db.traces").write_text("nonsense")
-    with trace_place(tmp_path / "l.db") as place:
+    with trace_position(tmp_path / "l.db") as place:
         assert place.read() is None
         place.write(SentUntil(7, 8, 9, 10))
         assert place.read() == SentUntil(7, 8, 9, 10)
 
 
 async def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with trace_place(tmp_path / "l.db") as place:
+    with trace_position(tmp_path / "l.db") as place:
         full = TracePosition(-1, tmp_path / "l.db.traces")
         with pytest.raises(StorageError, match=r"l\.db\.traces"):
             full.write(SentUntil(1, 2, 3, 4))
         assert place.read() is None
-    with pytest.raises(UsageError, match="kept there"), trace_place(tmp_path / "none" / "l.db"):
+    with pytest.raises(UsageError, match="kept there"), trace_position(tmp_path / "none" / "l.db"):
         pass
