@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
     from orchestrator.client.jobs.jobs import EndpointJobs
     from orchestrator.client.jobs.rate_limiter import Permit
-    from orchestrator.client.jobs.records import Chunk, JobRecord, JsonAnswer, Purged
     from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
     from orchestrator.client.jobs.serverless import ServerlessEndpoint
     from orchestrator.client.jobs.service import Service
+    from orchestrator.client.jobs.service_answers import Chunk, JobRecord, JsonAnswer, Purged
     from orchestrator.client.jobs.streams import JobStream
 
 __all__ = [

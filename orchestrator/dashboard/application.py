@@ -10,19 +10,19 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from orchestrator.clock import Clock, local_zone
-from orchestrator.dashboard.access.door import Door
-from orchestrator.dashboard.access.visitors import visitors_of
+from orchestrator.dashboard.access.access_middleware import AccessMiddleware
+from orchestrator.dashboard.access.authentication import visitors_of
 from orchestrator.dashboard.actions.all_actions import ROUTES
+from orchestrator.dashboard.error_answers import ANSWERED, ProblemPages
 from orchestrator.dashboard.form_answers import FormAnswers
-from orchestrator.dashboard.health import HealthChecks
+from orchestrator.dashboard.health_route import HealthChecks
 from orchestrator.dashboard.login_pages import Login
 from orchestrator.dashboard.metrics_route import MetricsRoute
 from orchestrator.dashboard.page import FormRoute, Page
 from orchestrator.dashboard.page_answers import PageAnswers
 from orchestrator.dashboard.pages.all_pages import all_pages
-from orchestrator.dashboard.problems import ANSWERED, ProblemPages
 from orchestrator.dashboard.reading.ledger_reader import open_reader
-from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
+from orchestrator.dashboard.rendering.jinja_environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import Renderer
 from orchestrator.dashboard.scenes import Scenes
 from orchestrator.ledger import Connect
@@ -40,7 +40,7 @@ async def open_dashboard(
     pages: Sequence[Page] | None = None,
     forms: Sequence[FormRoute] = ROUTES,
     templates: Sequence[Path] = (TEMPLATES,),
-) -> AsyncIterator[Door]:
+) -> AsyncIterator[AccessMiddleware]:
     """The application for the ledger at that path; moments are shown by the clock of `zone`, that of this machine.
 
     Raises `UsageError` for settings that would let anybody in, and `StorageError` where its key cannot be kept.
@@ -76,4 +76,4 @@ async def open_dashboard(
             routes += login.routes()
         app = Starlette(routes=routes, exception_handlers=dict.fromkeys(ANSWERED, problems.answer))
         app.router.redirect_slashes = False  # it would lead to an address without our prefix
-        yield Door(app=app, visitors=visitors, refuse=problems.answer, clock=clock)
+        yield AccessMiddleware(app=app, visitors=visitors, refuse=problems.answer, clock=clock)

@@ -9,12 +9,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.dashboard.access.door import person_of
+from orchestrator.dashboard.access.access_middleware import person_of
 from orchestrator.dashboard.page import FormRequest, FormRoute, KeptFile
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.reading.time_limits import within
 from orchestrator.dashboard.reading.view_cache import ViewCache
-from orchestrator.dashboard.rendering.environment import Urls
+from orchestrator.dashboard.rendering.jinja_environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, Renderer
 from orchestrator.dashboard.scenes import Scenes
 from orchestrator.engine.ports.dependencies import Dependencies

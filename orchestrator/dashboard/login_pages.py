@@ -14,10 +14,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.dashboard.access.door import LOGIN, LOGOUT
+from orchestrator.dashboard.access.access_middleware import LOGIN, LOGOUT
+from orchestrator.dashboard.access.authentication import Visitors
 from orchestrator.dashboard.access.tokens import SESSION_S, Person
-from orchestrator.dashboard.access.visitors import Visitors
-from orchestrator.dashboard.rendering.environment import Urls
+from orchestrator.dashboard.rendering.jinja_environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, Renderer, Scene
 
 TEMPLATE: Final = "login.html"

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
+from orchestrator.dashboard.error_answers import wants_json
 from orchestrator.dashboard.page import KeptFile, MisreadError, Page, PageRequest
-from orchestrator.dashboard.problems import wants_json
 from orchestrator.dashboard.reading.asked_action import asked_action
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.reading.time_limits import within

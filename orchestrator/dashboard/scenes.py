@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from orchestrator.clock import Clock
-from orchestrator.dashboard.access.door import person_of
-from orchestrator.dashboard.access.visitors import Visitors
-from orchestrator.dashboard.payloads import Payloads
+from orchestrator.dashboard.access.access_middleware import person_of
+from orchestrator.dashboard.access.authentication import Visitors
+from orchestrator.dashboard.payload_redaction import Payloads
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.rendering.renderer import Scene
 from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice

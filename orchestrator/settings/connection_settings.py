@@ -15,7 +15,7 @@ from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.parsers import name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
-from orchestrator.settings.values import (
+from orchestrator.settings.words_and_defaults import (
     API_KEY_VARIABLES,
     BASE_URL_DEFAULT,
     GRAPHQL_URL_DEFAULT,

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.filters.filter import EVERY
 from orchestrator.core.jobs.transitions import abandoned
-from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports import failed_jobs
@@ -23,13 +23,13 @@ MEMORY, KEY = "MemoryError: CUDA out of memory", "KeyError: 'prompt'"
 async def failed(ledger: Ledger, job: int, message: str, *, at_s: int) -> None:
     await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=AT + at_s * S)
     found = await job_now(ledger, job)
-    outcome = an_outcome(found, Trouble.FAILED, message=message)
+    outcome = an_outcome(found, FailureClass.FAILED, message=message)
     assert await ledger.writer.step(abandoned(found, outcome, reason="status", at=AT + at_s * S))
 
 
 async def next_of(ledger: Ledger, run: Run, job: int, *, kind: str | None = None) -> int | None:
     [row] = [each.row for each in (await ledger.reports.job_queries.page(run.id, EVERY, after=job - 1, most=1)).jobs]
-    key = None if kind is None else error_key(Trouble.FAILED, kind)
+    key = None if kind is None else error_key(FailureClass.FAILED, kind)
     return await ledger.reports.failed_jobs.next(run.id, row, kind=key)
 
 
@@ -60,7 +60,7 @@ async def test_the_next_one_is_that_which_failed_next(open_file: OpenLedger) -> 
 async def test_kinds_are_counted_in_parts_of_a_time(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         run = await some_failed(ledger)
-        memory, key = error_key(Trouble.FAILED, MEMORY), error_key(Trouble.FAILED, KEY)
+        memory, key = error_key(FailureClass.FAILED, MEMORY), error_key(FailureClass.FAILED, KEY)
         late = await ledger.reports.failed_jobs.kinds_since(run.id, AT, AT + MINUTE_US, parts=3)
         assert (late.since, late.parts[memory], late.parts[key]) == (AT, [1, 1, 0], [1, 1, 0])
         last = await ledger.reports.failed_jobs.kinds_since(run.id, AT + 25 * S, AT + 30 * S, parts=1)
@@ -81,4 +81,4 @@ async def test_however_many_fail_only_so_many_are_looked_at(open_file: OpenLedge
         now = AT + 3 * MINUTE_US
         late = await ledger.reports.failed_jobs.kinds_since(run.id, AT - S, now, parts=1)
         assert late.since > AT, "only of the last part of that time"
-        assert late.parts == {error_key(Trouble.FAILED, KEY): [1]}
+        assert late.parts == {error_key(FailureClass.FAILED, KEY): [1]}

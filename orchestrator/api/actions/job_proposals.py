@@ -7,7 +7,7 @@ from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at
 from orchestrator.api.actions.run_proposals import run_meant
 from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_preview, where_of
 from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
-from orchestrator.api.runs.commands import cancel_jobs, retry
+from orchestrator.api.runs.process_commands import cancel_jobs, retry
 from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
@@ -15,7 +15,7 @@ from orchestrator.engine.commands.cancel_jobs import UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_requests import RetryChoice

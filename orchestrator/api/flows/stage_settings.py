@@ -33,7 +33,7 @@ def stage_choices(stage: Stage) -> Choices:
 
 def stage_endpoints(pipeline: Pipeline) -> dict[str, str]:
     """The endpoints of its stages, by the stages' names."""
-    key = request_settings.ENDPOINT.key
+    key = run_request.ENDPOINT.key
     return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
 
 

@@ -18,10 +18,10 @@ from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import words_for
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy
 
@@ -37,7 +37,7 @@ def ledger_state(path: Path, seen: RunSummaries, held_by: str | None, now: int) 
 
 def wording(path: Path, services: Mapping[str, str]) -> Wording:
     """Words steps as commands that find the ledger at `path`, and the account's key: `services` has those of runs."""
-    at_ledger = () if path == LEDGER_DEFAULT else request_settings.LEDGER.words(path)
+    at_ledger = () if path == LEDGER_DEFAULT else run_request.LEDGER.words(path)
 
     def word(suggestion: Suggestion) -> str:
         if suggestion.step is NextStep.READ_WORKER_LOGS:

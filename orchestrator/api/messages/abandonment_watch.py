@@ -14,10 +14,10 @@ import anyio
 
 from orchestrator.api.inspect.status import last_of, picture
 from orchestrator.api.messages.outside_claims import CLAIMED_US, silent_since
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.core.pipelines.abandonment import GRACE_US, RunLeft, is_abandoned, tellings
 from orchestrator.core.pipelines.notifications import iso
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger, holder

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder

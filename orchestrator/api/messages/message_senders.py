@@ -23,7 +23,7 @@ from orchestrator.ledger.flows.outbox import Message, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.command_names import ledger_words, message_with_commands
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 
 
 class MessageSender:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from orchestrator.core.pipelines.notifications import signing_key
 from orchestrator.errors import UsageError
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget, Targets
-from orchestrator.settings.parsers.service import parse_hook_url
+from orchestrator.settings.parsers.service_parsers import parse_hook_url
 
 
 class SecretMissing(UsageError):

@@ -13,14 +13,14 @@ import typer
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.dashboard_child import ENDS_WITH_INPUT
 from orchestrator.cli.framework.flags import Flags, also, flag, flags_of
-from orchestrator.cli.framework.requests import ledger_of
+from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.runner import at_ledger, execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
-from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.core.text.figures import rough_lasting
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS, DashboardSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
@@ -58,22 +58,20 @@ def _carry_out(flags: Flags, _command: object) -> None:
             dashboard_url=settings.url or "",
             key_variables=choices.file.key_variables,
         )
-        if (log_file := choices[request_settings.LOG_FILE]) is not None:
+        if (log_file := choices[run_request.LOG_FILE]) is not None:
             log_accesses(log_file)
-    console = console_for_stderr(quiet=choices.is_on(command_settings.QUIET))
-    work = partial(
-        _serve, ledger_of(choices), settings, console, connection, as_json=choices.is_on(command_settings.JSON)
-    )
+    console = console_for_stderr(quiet=choices.is_on(command_flags.QUIET))
+    work = partial(_serve, ledger_of(choices), settings, console, connection, as_json=choices.is_on(command_flags.JSON))
     raise typer.Exit(execute(work, ledger=ledger_of(choices), needs="orchestrator.dashboard.process"))
 
 
 @commands.command("serve")
 @also(
     _carry_out,
-    **flags_of(*DASHBOARD_FLAGS, request_settings.LEDGER, command_settings.CONFIG),
-    log_file=flag(request_settings.LOG_FILE, "A line for each page that was asked for is added to this file."),
-    json=flag(command_settings.JSON, "One JSON object with its address and a link, once it is served."),
-    quiet=flag(command_settings.QUIET, "Says nothing where all is well."),
+    **flags_of(*DASHBOARD_FLAGS, run_request.LEDGER, command_flags.CONFIG),
+    log_file=flag(run_request.LOG_FILE, "A line for each page that was asked for is added to this file."),
+    json=flag(command_flags.JSON, "One JSON object with its address and a link, once it is served."),
+    quiet=flag(command_flags.QUIET, "Says nothing where all is well."),
 )
 def dashboard_serve() -> None:
     """Show in a browser what is in a ledger, until Ctrl-C.
@@ -92,7 +90,7 @@ def log_accesses(path: Path) -> None:
     try:
         lines = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{request_settings.LOG_FILE} {path}: cannot be written ({error.strerror})") from error
+        raise UsageError(f"{run_request.LOG_FILE} {path}: cannot be written ({error.strerror})") from error
     lines.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log = logging.getLogger("orchestrator.dashboard")
     log.addHandler(lines)
@@ -170,7 +168,7 @@ def show_dashboard(place: "DashboardPlace", console: QuietConsole) -> None:
         return
     console.info(f"the dashboard is at {place.url}; stop it with Ctrl-C")
     console.info(f"sign in once, within 5 minutes: {place.sign_in.link}")
-    console.info(f"others sign in by links of their own: orchestrator dashboard link {request_settings.NAME} NAME")
+    console.info(f"others sign in by links of their own: orchestrator dashboard link {run_request.NAME} NAME")
 
 
 def _name(text: str) -> str:
@@ -184,7 +182,7 @@ Viewer = Annotated[bool, typer.Option("--viewer", help="They may look, and neith
 Name = Annotated[
     str | None,
     typer.Option(
-        str(request_settings.NAME),
+        str(run_request.NAME),
         metavar="N",
         parser=_name,
         help="Whose link it is: this name stands beside what they do. Default: yours on this machine.",

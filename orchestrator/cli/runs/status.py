@@ -27,7 +27,7 @@ from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
 from orchestrator.core.text.figures import minute, percent, rate, second
 from orchestrator.errors import UsageError
-from orchestrator.settings.values import STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 

@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.receivers import (
     receivers_of_run,
     written_out,
 )
-from orchestrator.core.pipelines.run_news import FailureSample, MessageFigures, RunNews, kinds_shown, spent_shown
+from orchestrator.core.pipelines.run_messages import FailureSample, MessageFigures, RunNews, kinds_shown, spent_shown
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.units import DAY_US, MINUTE_US
 

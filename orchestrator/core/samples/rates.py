@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from orchestrator.core.samples.steps import GAP_STEPS, SAMPLE_S
+from orchestrator.core.samples.sample_spacing import GAP_STEPS, SAMPLE_S
 from orchestrator.units import MINUTE_US, SECOND_US
 
 Point = tuple[int, float | None]

@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.clock import Clock
-from orchestrator.dashboard.access.bodies import BODY_BYTES_MAX, declared_is_too_large, limited
-from orchestrator.dashboard.access.request_checks import SAFE_METHODS, is_from_our_page, is_our_host, is_trusted
+from orchestrator.dashboard.access.authentication import Visitors
+from orchestrator.dashboard.access.body_limit import BODY_BYTES_MAX, declared_is_too_large, limited
+from orchestrator.dashboard.access.host_and_origin import SAFE_METHODS, is_from_our_page, is_our_host, is_trusted
 from orchestrator.dashboard.access.response_headers import harden
 from orchestrator.dashboard.access.tokens import Person
-from orchestrator.dashboard.access.visitors import Visitors
 from orchestrator.errors import StorageError
 from orchestrator.units import KIB, MILLISECOND_US
 
@@ -44,7 +44,7 @@ def person_of(request: Request) -> Person | None:
 
 
 @dataclass(kw_only=True, eq=False)
-class Door:
+class AccessMiddleware:
     """`app` behind all of that; `refuse` answers whoever does not get in."""
 
     app: ASGIApp

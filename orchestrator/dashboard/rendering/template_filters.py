@@ -21,7 +21,7 @@ from orchestrator.core.text.figures import (
 )
 from orchestrator.core.text.wording import visible
 from orchestrator.dashboard.charts.amounts import amount_text
-from orchestrator.dashboard.rendering.looks import look_of, sign_of, word_of
+from orchestrator.dashboard.rendering.state_looks import look_of, sign_of, word_of
 from orchestrator.errors import flag_name, with_settings_named
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import EPOCH, SECOND_US

@@ -19,7 +19,7 @@ from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.command_output import PrintedLine
 from orchestrator.engine.flows.command_stage import CommandStage
-from orchestrator.engine.flows.notifier import NotificationSender, Notifier
+from orchestrator.engine.flows.flow_notifier import FlowNotifier, NotificationSender
 from orchestrator.engine.flows.row_handover import MakesRows, RowHandover
 from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
 from orchestrator.engine.hosting.run_host import RunHost
@@ -72,7 +72,7 @@ class FlowExecutor:
     files: FlowFiles
     serving: RunHost
     relay: RowHandover
-    notifier: Notifier
+    notifier: FlowNotifier
     say: Callable[[str], None]
     warn: Callable[[str], None]
     word: Wording

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from orchestrator.clock import Clock
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.flows.flow_executor import FlowFiles
+from orchestrator.engine.flows.flow_notifier import FlowNotifier
 from orchestrator.engine.flows.flow_retention import FlowRetention
 from orchestrator.engine.flows.liveness_pings import LivenessPings
-from orchestrator.engine.flows.notifier import Notifier
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
@@ -38,7 +38,7 @@ class FlowWork:
 
     def __post_init__(self) -> None:
         runs, warn = self.host.runs, self.console.warn
-        notifier = Notifier(
+        notifier = FlowNotifier(
             ledger=self.ledger,
             clock=self.clock,
             sender=self.files.sender,

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.engine.flows.notifier import NotificationSender
+from orchestrator.engine.flows.flow_notifier import NotificationSender
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.units import SECOND_US
 

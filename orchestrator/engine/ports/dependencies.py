@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from orchestrator.client.http.posts import PostNotification
     from orchestrator.client.notify.delivery import Delivery, Outgoing
     from orchestrator.client.notify.mail import MailRoute, SendMail
-    from orchestrator.core.service.answers import Answer
+    from orchestrator.core.service.http_answers import Answer
 
 MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 

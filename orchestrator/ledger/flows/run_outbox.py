@@ -8,14 +8,14 @@ from typing import Final
 from sqlalchemy import bindparam, case, delete, literal_column, select
 
 from orchestrator.core.pipelines.receivers import Receiver, written_out
-from orchestrator.core.pipelines.run_news import RunNews, run_end
+from orchestrator.core.pipelines.run_messages import RunNews, run_end
 from orchestrator.ledger.flows.outbox import Message, Messages
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Access, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.run_news import (
+from orchestrator.ledger.transitions.run_messages_owed import (
     EPISODE_STANDS,
     counts_of,
     episode_begin,

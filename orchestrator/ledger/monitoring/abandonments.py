@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.abandonment import RunLeft, StageOf, Telling, abandoned_message, is_new_episode
 from orchestrator.core.pipelines.pipeline import Notify
-from orchestrator.core.pipelines.run_news import FailureSample, MessageFigures, RunNews
+from orchestrator.core.pipelines.run_messages import FailureSample, MessageFigures, RunNews
 from orchestrator.ledger.schema.flow_tables import (
     RUN_NEWS_UNSETTLED,
     UNSETTLED,
@@ -28,7 +28,7 @@ from orchestrator.ledger.schema.job_tables import counts, heartbeats, runs
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.run_news import counts_of, message_figures, notify_in
+from orchestrator.ledger.transitions.run_messages_owed import counts_of, message_figures, notify_in
 
 
 class OwedNumbers(msgspec.Struct, frozen=True):

@@ -6,9 +6,9 @@ import msgspec
 
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.ledger.commands.command import Command
-from orchestrator.ledger.commands.commands import Commands
-from orchestrator.ledger.jobs.brakes import Brakes
+from orchestrator.ledger.commands.command_repository import Commands
+from orchestrator.ledger.commands.command_types import Command
+from orchestrator.ledger.jobs.brake_state import Brakes
 from orchestrator.ledger.jobs.margins import Margins, MarginsOfRuns
 from orchestrator.ledger.runs.endpoints import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats

@@ -11,9 +11,9 @@ import msgspec
 from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
 
 from orchestrator.core.jobs.lifecycle import ended
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.rates import EndsOfRun
-from orchestrator.core.samples.steps import COARSEST_S, STEPS_S, expired_before, spacing_for, step_for, thinned
+from orchestrator.core.samples.sample_spacing import COARSEST_S, STEPS_S, expired_before, spacing_for, step_for, thinned
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs

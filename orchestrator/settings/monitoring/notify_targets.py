@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.core.pipelines.message_text import parse_letter_template
 from orchestrator.core.pipelines.receivers import NEWS_WORDS, NOT_UNASKED
 from orchestrator.core.service.s3_config import REFERENCE
-from orchestrator.settings.parsers.jobs import check_second_or_more, duration
+from orchestrator.settings.parsers.job_parsers import check_second_or_more, duration
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed
 from orchestrator.units import MINUTE_US

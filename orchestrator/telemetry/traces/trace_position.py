@@ -39,7 +39,7 @@ BEGINNING: Final = SentUntil(0, 0, 0, 0)
 """Before anything that a ledger has."""
 
 
-class TracePlace:
+class TracePosition:
     """The open file."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -62,7 +62,7 @@ class TracePlace:
 
 
 @contextmanager
-def trace_place(ledger: Path) -> Iterator[TracePlace]:
+def trace_position(ledger: Path) -> Iterator[TracePosition]:
     """The file of `ledger`, held while the block runs. Raises `UsageError` where another process holds it, or it cannot
     be made.
     """
@@ -74,6 +74,6 @@ def trace_place(ledger: Path) -> Iterator[TracePlace]:
     try:
         if not lock_if_free(descriptor):
             raise UsageError(f"{path}: another dashboard of this ledger sends traces already")
-        yield TracePlace(descriptor, path)
+        yield TracePosition(descriptor, path)
     finally:
         os.close(descriptor)

@@ -15,7 +15,7 @@ from orchestrator.clock import Clock
 from orchestrator.errors import OrchestratorError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Connect, read_ledger
 from orchestrator.telemetry.traces.otlp import otlp_exporter, sending_by
-from orchestrator.telemetry.traces.trace_place import BEGINNING, TracePlace, trace_place
+from orchestrator.telemetry.traces.trace_position import BEGINNING, TracePosition, trace_position
 from orchestrator.telemetry.traces.trace_sender import Send, TraceSender
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def send_traces(
     another process sends already.
     """
     send = sending_by(exporter or otlp_exporter())
-    with trace_place(ledger) as place:
+    with trace_position(ledger) as place:
         task_status.started()
         await _Traces(ledger=ledger, share=share, clock=clock, connect=connect, place=place, send=send).serve()
 
@@ -55,7 +55,7 @@ class _Traces:
     share: float
     clock: Clock
     connect: Connect | None
-    place: TracePlace
+    place: TracePosition
     send: Send
     told: str = ""
     """What was last in the way: it is said once."""

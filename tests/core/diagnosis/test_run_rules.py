@@ -23,8 +23,8 @@ from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
 from orchestrator.core.jobs.deadlines import EXPIRING_US
-from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
+from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.units import HOUR_US, MINUTE_US
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.abandonment import (
 )
 from orchestrator.core.pipelines.message_text import letter_of
 from orchestrator.core.pipelines.pipeline import News, Notify
-from orchestrator.core.pipelines.run_news import FailureSample, MessageFigures
+from orchestrator.core.pipelines.run_messages import FailureSample, MessageFigures
 from orchestrator.units import DAY_US
 
 NOW = 40 * DAY_US

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.dashboard.rendering.environment import TEMPLATES
+from orchestrator.dashboard.rendering.jinja_environment import TEMPLATES
 from tests.dashboard.pages.a_night import NIGHT, a_night
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-_DOOR = "tests/dashboard/access/test_door.py"
+_DOOR = "tests/dashboard/access/test_access_middleware.py"
 _LOGIN = "tests/dashboard/access/test_login.py"
 _READER = "tests/dashboard/reading/test_ledger_reader.py"
 _CACHE = "tests/dashboard/reading/test_view_cache.py"
@@ -24,14 +24,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="wrong keys can be tried without end",
-        path="orchestrator/dashboard/access/wrong_keys.py::WrongKeys.are_too_many",
+        path="orchestrator/dashboard/access/wrong_key_limit.py::WrongKeys.are_too_many",
         old="return len(self._wrong) == WRONG_MAX and self._clock.now() - self._wrong[0] < MINUTE_US",
         new="return False",
         tests=(f"{_LOGIN}::test_five_wrong_keys_a_minute_are_looked_at",),
     ),
     Fault(
         name="a key that was removed is taken until the dashboard starts again",
-        path="orchestrator/dashboard/access/visitors.py::Visitors.tokens",
+        path="orchestrator/dashboard/access/authentication.py::Visitors.tokens",
         old="if self._signed is None or self._signed[0] != key:",
         new="if self._signed is None:",
         tests=(f"{_LOGIN}::test_who_removes_the_key_has_everybody_signed_out_at_once",),
@@ -45,28 +45,28 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a name that somebody else leads here is ours",
-        path="orchestrator/dashboard/access/door.py::Door._misfit",
+        path="orchestrator/dashboard/access/access_middleware.py::AccessMiddleware._misfit",
         old='if not _is_health(request.scope["path"]) and not is_our_host(request.headers.get("host", ""), own):',
         new="if False:",
         tests=(f"{_DOOR}::test_a_name_that_somebody_else_led_here_gets_nothing",),
     ),
     Fault(
         name="a page of somebody else's can have things done",
-        path="orchestrator/dashboard/access/door.py::Door._misfit",
+        path="orchestrator/dashboard/access/access_middleware.py::AccessMiddleware._misfit",
         old="if not is_from_our_page(request.headers, own):",
         new="if False:",
         tests=(f"{_DOOR}::test_only_a_page_of_ours_can_have_anything_done",),
     ),
     Fault(
         name="who only looks can act",
-        path="orchestrator/dashboard/access/visitors.py::Visitors.may_act",
+        path="orchestrator/dashboard/access/authentication.py::Visitors.may_act",
         old="return person is not None and person.may_act and not self.settings.read_only",
         new="return person is not None and not self.settings.read_only",
         tests=(f"{_LOGIN}::test_a_viewer_looks_and_does_nothing_whatever_is_sent",),
     ),
     Fault(
         name="the header of a proxy is believed of anybody",
-        path="orchestrator/dashboard/access/visitors.py::Visitors._by_proxy",
+        path="orchestrator/dashboard/access/authentication.py::Visitors._by_proxy",
         old="if header is None or peer is None or peer.host not in self.settings.proxies:",
         new="if header is None or peer is None:",
         tests=(f"{_DOOR}::test_the_proxy_names_people_and_nobody_else_can",),
@@ -80,14 +80,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a redacted member can be searched for",
-        path="orchestrator/dashboard/payloads.py::Payloads.may_search",
+        path="orchestrator/dashboard/payload_redaction.py::Payloads.may_search",
         old="return not any(_overlap(member, path) for member in members for path in self.redacted)",
         new="return True",
-        tests=("tests/dashboard/test_payloads.py::test_nobody_can_ask_for_what_is_redacted_until_the_answer_is_yes",),
+        tests=(
+            "tests/dashboard/test_payload_redaction.py::test_nobody_can_ask_for_what_is_redacted_until_the_answer_is_yes",
+        ),
     ),
     Fault(
         name="a body of unknown length is read to its end",
-        path="orchestrator/dashboard/access/door.py::Door.__call__",
+        path="orchestrator/dashboard/access/access_middleware.py::AccessMiddleware.__call__",
         old="receive = limited(receive)",
         new="",
         tests=(f"{_DOOR}::test_a_body_is_64_kib_at_most_whether_it_says_so_or_not",),

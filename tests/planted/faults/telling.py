@@ -11,14 +11,14 @@ _PINGS = "tests/engine/flows/test_liveness_pings.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a message counts as told before it was sent",
-        path="orchestrator/engine/flows/courier.py::Courier.send_once",
+        path="orchestrator/engine/flows/outbox_sender.py::OutboxSender.send_once",
         old="came = await self.send(replace(message, body=self.scrub(message.body)))",
         new="await self.outbox.delivered(message.id)\ncame = await self.send(replace(message, body=message.body))",
         tests=(f"{_RUNS}::test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id",),
     ),
     Fault(
         name="what holds of a run is told and not written down with the message",
-        path="orchestrator/ledger/transitions/run_news.py::episode_begin",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::episode_begin",
         old='await connection.execute(insert(episodes), {"run_id": run.id, "news": news.value, "began_at": now})',
         new="pass",
         tests=(f"{_RUNS}::test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on",),

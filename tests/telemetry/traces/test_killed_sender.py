@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.telemetry.traces.trace_place import BEGINNING, trace_place
+from orchestrator.telemetry.traces.trace_position import BEGINNING, trace_position
 from tests.factories import a_row
 from tests.ledger.ledgers import a_run, brought_to, write_ledger
 from tests.telemetry.traces.receiver import Receiver, receiving
@@ -59,7 +59,7 @@ def test_nothing_is_left_out_or_told_under_two_numbers_however_often_it_is_kille
         write_ledger(path, ended)
 
     write_ledger(path, made)
-    with trace_place(path) as place:
+    with trace_position(path) as place:
         place.write(BEGINNING)
     with receiving() as receiver:
         for jobs in ((1, 2), (3, 4)):

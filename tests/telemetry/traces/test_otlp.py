@@ -16,7 +16,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.telemetry.traces.otlp import otlp_exporter, sending_by
 from orchestrator.telemetry.traces.spans import SpanOf
-from orchestrator.telemetry.traces.trace_place import BEGINNING, trace_place
+from orchestrator.telemetry.traces.trace_position import BEGINNING, trace_position
 from orchestrator.telemetry.traces.trace_service import send_traces
 from tests.factories import a_row
 from tests.ledger.ledgers import a_run, brought_to, write_ledger
@@ -72,7 +72,7 @@ def an_ended_job(path: Path, name: str = "night") -> None:
 async def test_a_receiver_gets_the_spans_of_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "l.db"
     await anyio.to_thread.run_sync(an_ended_job, path)
-    with trace_place(path) as place:
+    with trace_position(path) as place:
         place.write(BEGINNING)
     with receiving() as receiver:
         receiver.answers = [503]

@@ -164,7 +164,7 @@ async def test_where_events_were_deleted_their_numbers_that_are_given_again_are_
             pass
         sent = ledger.now() + SECOND_US
         await brought_to(ledger, State.SUCCEEDED, sent + SECOND_US, job=2)
-        with trace_place(ledger.path) as place:  # as it was left by an event of that number which was deleted
+        with trace_position(ledger.path) as place:  # as it was left by an event of that number which was deleted
             place.write(SentUntil(await ledger.reports.feed.end(), sent, 0, 0))
         async with sending(ledger, taken):
             await until(lambda: len(taken.named("job")) == 1)

@@ -15,7 +15,7 @@ from orchestrator.api.pages.runs.run_places import flow_place
 from orchestrator.api.runs.job_progress import progress_of_jobs
 from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.core.diagnosis.verdict import RunStanding
-from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings

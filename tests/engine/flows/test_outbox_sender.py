@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from orchestrator.client.notify.delivery import Delivery, failed
-from orchestrator.engine.flows.courier import Courier
+from orchestrator.engine.flows.outbox_sender import OutboxSender
 from orchestrator.ledger.flows.outbox import Message
 from tests.simulation.clock import VirtualClock
 
@@ -29,7 +29,7 @@ async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> No
     async def send(_message: object) -> Delivery:
         return failed("page.py ended with exit code 1: no such user hunter2-hunter2")
 
-    courier: Courier[Message] = Courier(
+    courier: OutboxSender[Message] = OutboxSender(
         outbox=outbox,  # type: ignore[arg-type]  # as far as it is used
         send=send,
         name_of=lambda _: "night",
