@@ -1,4 +1,4 @@
-"""The one place that asks the system for the time.
+"""The one place that asks the system for the time: the wall clock with its jumps, and the monotonic one.
 
 Times are INTEGER microseconds UTC everywhere in the program. Everything else takes the time as an argument or holds
 a `Clock`, so that a simulation can bring its own. What a process whose clock was ahead has left in a ledger is brought

@@ -1,4 +1,4 @@
-"""Every error that leaves a part of the program, divided by what the catcher can do about it.
+"""Every error that leaves a part of the program, with its exit code, divided by what the catcher can do about it.
 
 A message says what happened, where, and what to do. Where a class needs no more than one sentence, its docstring is
 the message, so that the two cannot drift apart.

@@ -1,4 +1,4 @@
-"""The account in programs without an event loop: the same calls, each of which waits for its end.
+"""The account in programs without an event loop: the same calls, blocking: each waits for its end.
 
 Nothing but names is written a second time: a call has the parameters, the explanation, the result and the errors of the
 one of `Account`, for type checkers, too. A loop of its own runs in a thread of its own, so it works beside a loop, too,

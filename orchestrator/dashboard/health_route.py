@@ -1,4 +1,4 @@
-"""What monitoring asks: whether the ledger can be read, and whether anything needs a person.
+"""`/healthz`, what monitoring asks: whether the ledger can be read, and whether anything needs a person.
 
 Neither needs a key. A stranger is told nothing but that; who is known, what it is.
 """

@@ -1,4 +1,6 @@
-"""Answers requests for pages: each view is computed once for all, and rendered for whoever asks."""
+"""Answers requests for pages: each view is computed once for all, rendered for whoever asks, and 304 where its ETag is
+known.
+"""
 
 import hashlib
 from collections.abc import Mapping

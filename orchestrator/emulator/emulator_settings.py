@@ -1,4 +1,4 @@
-"""What the emulated service is like."""
+"""What the emulated service is like, also where only a Python program can say it: its handlers, callers and limits."""
 
 from collections.abc import Container, Mapping
 

@@ -1,4 +1,4 @@
-"""Opening a ledger: to work on it, to look at it, or to leave a word in it."""
+"""Opening a ledger: to work on it (with its lock, and migrated), to look at it, or to leave a word in it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What only the command line has, and which command takes which settings."""
+"""The flags that only the command line has, and which command takes which settings."""
 
 from functools import partial
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What the other commands can be asked, each as one value."""
+"""What commands beside `run` and `resume` can be asked, each as one value."""
 
 from enum import StrEnum
 from functools import partial

@@ -1,4 +1,6 @@
-"""What can be asked of a run's process, by `run` and `resume`, beside the settings of the run itself."""
+"""What can be asked of a run's process, by `run` and `resume`, beside the settings of the run itself: input, files,
+ledger, log.
+"""
 
 from collections.abc import Mapping
 from functools import partial

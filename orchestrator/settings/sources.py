@@ -1,4 +1,4 @@
-"""What was set, and where: flags over the environment over the file.
+"""What was set, and where: flags over the environment over the configuration file over defaults.
 
 The keys of all three are the names of the flags: `--max-attempts 5`, `ORCHESTRATOR_MAX_ATTEMPTS=5`, and in the file
 `max-attempts = 5` (or `max_attempts`). Those of the emulator, some of which have the same names, stand in a table of

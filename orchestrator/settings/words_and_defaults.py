@@ -1,4 +1,6 @@
-"""What settings can have for values: the words that they know, and what holds where nothing is set."""
+"""What settings can have for values: the words that they know, and what holds where nothing is set (default URLs,
+files, variables).
+"""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One connection to the listener: uvicorn's, with the limits that it lacks.
+"""One connection to the listener of webhooks: uvicorn's, with the limits that it lacks (time-outs, sizes, how many).
 
 uvicorn bounds neither the size of a request's head nor the time it may take, closes no connection that never sends
 anything, and counts connections only once they ask something. Strangers could so take all memory or all file

@@ -1,4 +1,4 @@
-"""Takes the service's webhooks: `POST [prefix]/hooks/{submission}.{mac}`.
+"""Takes the service's webhooks, and refuses wrong tokens: `POST [prefix]/hooks/{submission}.{mac}`.
 
 - The token is checked first, in constant time, before a byte of the body is read. Without a valid one the answer is the
   404 that every other path gets.

@@ -1,4 +1,4 @@
-"""Speaks to the newest interface that the service has, of those that are to be tried.
+"""Speaks to the newest interface that the service has (REST v2, v1, GraphQL), of those that are to be tried.
 
 The older one is asked where the newer one is not there: its collection is answered 404 or 410. That is found out when a
 request is refused like that (it had no effect), and not asked again as long as the account lives.

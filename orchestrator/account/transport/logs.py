@@ -1,4 +1,4 @@
-"""What a pod, or a worker, has printed: a stream of events without an end of its own (as published).
+"""What a pod, or a worker, has printed: a stream of server-sent events without an end of its own (as published).
 
 - The service sends the last `tail` lines at once, and then each line as it is printed. Nothing tells where the one ends
   and the other begins, so whoever wants what is there takes as many lines as asked for, and waits `QUIET_S` for each.

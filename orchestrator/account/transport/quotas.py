@@ -1,4 +1,5 @@
-"""How long a request has to wait for the limits of the REST interface (contract of pods, Limits).
+"""How long a request has to wait for the rate limits of the REST interface, as its `RateLimit` headers tell them
+(contract of pods, Limits).
 
 The limits hold for a user, so whatever else that user runs takes from the same windows: the last request of a window is
 left to others. A window whose reset has passed says nothing any more.

@@ -1,4 +1,5 @@
-"""The REST interface (v2): requests that keep the user's limits, and problem documents turned into one error.
+"""The REST interface (v2): requests that keep the user's rate limits and wait out a 429, and problem documents turned
+into one error.
 
 Rules:
 

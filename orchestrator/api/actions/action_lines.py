@@ -1,4 +1,6 @@
-"""The list of what was asked, as people are shown it: by pages, by the command line and by programs alike."""
+"""The list of what was asked, the audit trail of people, as they are shown it: by pages, by the command line and by
+programs alike.
+"""
 
 from typing import Final
 

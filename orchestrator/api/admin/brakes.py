@@ -1,4 +1,5 @@
-"""Looking at the brakes of a run, and changing them, beside whoever works on it."""
+"""Looking at the brakes of a run (budget, canary, failures, deadline), and changing them, beside whoever works on it.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

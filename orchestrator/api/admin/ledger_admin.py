@@ -1,4 +1,4 @@
-"""A ledger as a file: what it holds and how large it is, a copy of it, and its unused room."""
+"""A ledger as a file: what it holds and how large it is, a copy of it (backup), and its unused room (vacuum)."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Looking at the limits of a ledger's endpoints, and changing them, beside whoever works on it."""
+"""Looking at the rate limits of a ledger's endpoints, and changing them, beside whoever works on it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Judging anew what a run has collected: by whoever works on the ledger, or here, where nobody does."""
+"""Judging anew what a run has collected (`runs recheck`): by whoever works on the ledger, or here, where nobody does.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`runs tidy`: puts back what processes that were killed have left changed at the service for their runs."""
+"""`runs tidy`: puts back the bounds of workers that processes which were killed have left raised at the service."""
 
 from orchestrator.engine.engine import open_engine
 from orchestrator.engine.hosting.worker_scaling import PutBack

@@ -1,4 +1,4 @@
-"""Flows that somebody asks for: one for a time, or those of past fires."""
+"""Flows that somebody asks for: one for a time (`trigger`), or those of past fires (`backfill`)."""
 
 from itertools import islice
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The log of what processes did with a ledger: one line for each thing that somebody may want to know afterwards.
+"""The log file of what processes did with a ledger: one line for each thing that somebody may want to know afterwards.
 
 It holds what the console is told, and besides when a process began and why it ended, what held it up, and the kinds of
 failures. Secrets are taken out. It is appended to and rotated by nobody; where it cannot be written any more, that is

@@ -1,4 +1,4 @@
-"""When to give up a run that gets nowhere."""
+"""When to give up a run that gets nowhere: the time-out of a stalled run (exit)."""
 
 from collections.abc import Callable
 from typing import Final

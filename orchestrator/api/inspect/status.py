@@ -1,4 +1,4 @@
-"""Looking at a ledger, beside whoever works on it."""
+"""How runs stand (`status`, `runs list`, `runs show`), looked up beside whoever works on them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is owed to whom, and what became of each message."""
+"""What messages are owed to whom, and what became of each: taken, tried again, given up."""
 
 import re
 from pathlib import Path

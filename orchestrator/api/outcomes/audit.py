@@ -1,4 +1,5 @@
-"""Audits a ledger: whether what stands in its tables can have come about, and still is what was written.
+"""Audits a ledger: whether what stands in its tables can have come about, and still is what was written (checksums,
+states).
 
 Page by page, so that memory stays flat and no read lasts; only the check of the file itself and the counts read
 everything at once. What is found is counted by kind, with the first few of each as examples.

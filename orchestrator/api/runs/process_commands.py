@@ -1,4 +1,5 @@
-"""Asking something of whoever works on a ledger, and what came of it."""
+"""Asking something of whoever works on a ledger (pause, cancel, retry, resend, another endpoint), and what came of it.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

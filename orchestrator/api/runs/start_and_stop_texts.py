@@ -1,4 +1,6 @@
-"""What the program says while it starts and stops."""
+"""What the program says while it starts and stops: what was taken in, what a killed process left, how to go on after
+Ctrl-C.
+"""
 
 from orchestrator.api.runs.next_command import pause_command, resume_command
 from orchestrator.api.runs.process_commands import Acknowledged

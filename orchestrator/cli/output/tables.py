@@ -1,4 +1,6 @@
-"""Tables on standard output. What the service says cannot move the cursor of the user's terminal."""
+"""Tables on standard output, as wide as the terminal. What the service says cannot move the cursor of the user's
+terminal.
+"""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""`orchestrator doctor`."""
+"""`orchestrator doctor`: what holds runs up, the first cause first, and what cures it."""
 
 import os
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,4 +1,4 @@
-"""`orchestrator results`."""
+"""`orchestrator results`: the results of a run so far as lines, once or as they come."""
 
 from pathlib import Path
 from typing import Annotated, Final

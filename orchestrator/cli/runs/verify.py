@@ -1,4 +1,4 @@
-"""`orchestrator verify`."""
+"""`orchestrator verify`: whether the ledger and the files that were written from it are sound, and agree."""
 
 import signal
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""`orchestrator emulate`.
+"""`orchestrator emulate`: the service imitated on a port, until Ctrl-C.
 
 Its settings stand apart from those of runs, in the file and in the environment (`emulated.EMULATOR`).
 """

@@ -1,4 +1,5 @@
-"""What carries requests: aiohttp, or any httpx transport (a mock, an app in this process, the simulation).
+"""What carries requests: aiohttp with its TLS and pool of connections, or any httpx transport (a mock, an app in this
+process, the simulation).
 
 A carrier knows nothing of what an answer means. Whatever goes wrong leaves it as the library raised it; only
 `client.http.transport` says what that means.

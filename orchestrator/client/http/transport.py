@@ -1,4 +1,5 @@
-"""One HTTP request out: whether it was sent, whether it was answered, and nothing in between.
+"""One HTTP request out: whether it was sent, whether it was answered, and nothing in between; through a proxy where
+there is one.
 
 aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as well (see `client.http.backends`). The
 rules:

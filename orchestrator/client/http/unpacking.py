@@ -1,4 +1,4 @@
-"""Answers that came packed (`Content-Encoding`), unpacked a little at a time.
+"""Answers that came packed (`Content-Encoding`), unpacked a little at a time, so that a bomb does no harm.
 
 We ask for no encoding, and some proxies answer with one all the same. A thousandth of what a bomb holds is enough to
 send it, so nothing is unpacked but what its reader then asks for: a piece comes out whole or not at all, and whoever

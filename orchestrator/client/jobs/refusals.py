@@ -1,4 +1,4 @@
-"""What a service that said no means, and what its user can do (contract, Errors).
+"""What a service that said no means (401, 402, 403, 404, 429 ...), and what its user can do (contract, Errors).
 
 The status decides; a body is tolerated in every form (a problem document, other JSON, plain text, a gateway's page,
 nothing), and only adds words.

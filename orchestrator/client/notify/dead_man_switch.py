@@ -1,4 +1,5 @@
-"""Asks for the URLs by which a service learns that work has begun, has ended well or badly, or goes on at all.
+"""Asks for the URLs by which a service (a dead man's switch) learns that work has begun, has ended well or badly, or
+goes on at all.
 
 Of a check at healthchecks.io, and of what imitates it, the URL alone is for a good end, with `/start` and `/fail`
 behind it for the others, and `rid` says which start and which end belong together. Others have a URL for each.

@@ -1,4 +1,4 @@
-"""What is sent, and what came of it: taken, or why not, and for how long the receiver takes nothing."""
+"""What came of sending a message: taken, or why not, and for how long the receiver takes nothing (`Retry-After`)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""What people want to see stopped, and the gates that stop it: canaries, failures, budgets and deadlines.
+"""The brakes that people set, and the gates that they close: canary, failures, budget (cost) and deadline.
 
 Each gate looks at facts and at the time, like those of `core.gates`. What a brake counts is in the ledger, so it holds
 over restarts. Shares are in millionths of the whole; times are microseconds UTC.

@@ -1,4 +1,5 @@
-"""Going on singly while a service answers nothing, and at full speed once it answers again.
+"""The circuit breaker of an endpoint: going on singly while it answers nothing, and at full speed once it answers
+again.
 
 A service that is gone for an hour must not be asked a hundred times a second all that time, must not make all queued
 jobs uncertain until they are out of tries, and must be noticed at once when it is back. So after `MANY` requests of a

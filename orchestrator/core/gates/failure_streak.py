@@ -1,4 +1,5 @@
-"""What stops one run and no other: executions that fail in a row, and variables that its jobs need and nobody has set.
+"""What stops one run and no other: executions that fail in a row (a streak), and variables that its jobs need and
+nobody has set.
 
 Times are microseconds UTC.
 """

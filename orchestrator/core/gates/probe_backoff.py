@@ -1,4 +1,6 @@
-"""When to look again at what stands still until somebody mends it. Times are microseconds UTC."""
+"""When to look again, with growing pauses (backoff), at what stands still until somebody mends it. Times are
+microseconds UTC.
+"""
 
 from typing import Final
 

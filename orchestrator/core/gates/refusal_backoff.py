@@ -1,4 +1,5 @@
-"""Going on while the service refuses everything: a key that is being replaced, a gateway that starts, a moment's mood.
+"""Going on, with growing pauses (backoff), while the service refuses everything: a key that is being replaced (401), a
+gateway that starts, a moment's mood.
 
 An unattended run must not end because of a second. So after the first refusal single requests go, at pauses of some
 seconds; one that is answered otherwise ends it, and only a minute of nothing but refusals makes going on pointless.

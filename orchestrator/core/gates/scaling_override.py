@@ -1,4 +1,4 @@
-"""How many workers an endpoint may have while runs want more of them, and afterwards.
+"""How many workers an endpoint may have (autoscaling bounds) while runs want more of them, and afterwards.
 
 Bounds are raised for as long as a run wants it, never lowered, and put back where they are still what they were raised
 to: a person who has changed one of them meanwhile has the last word about it.

@@ -1,4 +1,4 @@
-"""When a result must have been collected, when to ask for it, and what a 404 means.
+"""When a result must have been collected (retention, TTL), when and how often to ask for it, and what a 404 means.
 
 The service keeps a result for the retention after completion and deletes a job at its TTL, whatever its state
 (contract, "States and transitions"). We know when a job was last certainly not finished; the result cannot expire

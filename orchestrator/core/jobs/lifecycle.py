@@ -1,4 +1,4 @@
-"""The life of a job, as one table.
+"""The life of a job, as one table: its states, and which of them follows which event.
 
 Two rules. Nothing else in the program names a next state: a change of state is looked up here or it does not happen.
 And the table knows nothing of why: reasons, counters and times belong to the steps (`core.jobs.job`).

@@ -1,4 +1,6 @@
-"""Results that are taken again: which inputs are the same, and which earlier result will do."""
+"""Results that are taken again instead of paid for twice: which inputs are the same (the key of the cache), and which
+earlier result will do.
+"""
 
 import hashlib
 from typing import Final

@@ -1,4 +1,4 @@
-"""Whether a job gets another execution, how, and when.
+"""Whether a failed job is executed again (retry), how, and after which pause (backoff), or has failed for good.
 
 This is the second of two levels of retry, the one across calls: it is decided here and stored in the ledger. (The
 first, inside one call, exists only for requests that are safe to repeat.)

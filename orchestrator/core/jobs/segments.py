@@ -1,4 +1,5 @@
-"""Long jobs that outlive their submissions: what their workers report, and what the end of a segment makes of them.
+"""Long jobs that outlive their submissions: what their workers report (progress, checkpoints), and what the end of a
+segment makes of them.
 
 A *segment* is what one submission executes of a resumable job. It is given the newest checkpoint that is known, and
 whatever it reports from then on is told from other reports by its mark: the number of its segment, and its own `seq`.

@@ -1,4 +1,4 @@
-"""The steps that a job can take, each by a constructor of its own.
+"""The transitions (steps) that a job can take, each by a constructor of its own.
 
 Each takes exactly what it needs, asks the lifecycle table for the next state, and returns the job as it will be.
 """

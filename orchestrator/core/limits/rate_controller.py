@@ -1,4 +1,4 @@
-"""What 429s do to the rate. A cut is a question first: do they go on at a lower rate?
+"""What 429s do to the rate: a cut, and the way up again. A cut is a question first: do they go on at a lower rate?
 
 A request is refused because more is sent than the service takes (a limit below the one that we know of, a neighbour on
 the same key), or whatever is sent (a gateway, a fault). Against the first only a cut helps, against the other none: it

@@ -1,4 +1,4 @@
-"""How fast requests may leave: the contract's limits, and the arithmetic that keeps them.
+"""How fast requests may leave: the contract's rate limits, and the arithmetic that keeps them.
 
 The service's counting algorithm is unknown, so three meters work together, and a request leaves when all agree:
 

@@ -1,4 +1,4 @@
-"""What became of the requests that left at one rate.
+"""What became of the requests that left at one rate: how many were answered 429.
 
 Shares are parts of the full rate, or of the requests. Times are microseconds, and arguments.
 """

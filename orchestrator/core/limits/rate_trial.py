@@ -1,4 +1,4 @@
-"""A trial: whether refusals end, or go on, at a lower rate. Those that end came of the rate."""
+"""A trial after 429s: whether refusals end, or go on, at a lower rate. Those that end came of the rate."""
 
 from math import log, sqrt
 from typing import Final

@@ -1,4 +1,4 @@
-"""The limits that the service tells with its answers (contract of pods, Limits).
+"""The limits that the service tells with its answers, in `RateLimit` headers (contract of pods, Limits).
 
 `RateLimit` says for each window how many requests remain and when it resets, `RateLimit-Policy` how many it takes and
 how long it is. Both are lists of structured fields (RFC 9651), read here as far as these headers need it: items with

@@ -1,4 +1,4 @@
-"""Whether more requests are refused than is tolerated: told after as few of them as chance allows."""
+"""Whether more requests are refused (429) than is tolerated: told after as few of them as chance allows."""
 
 from math import log, sqrt
 from typing import Final

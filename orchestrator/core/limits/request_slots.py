@@ -1,4 +1,5 @@
-"""Which requests hold a slot of a limit: those on their way, and those that were answered less than a window ago.
+"""How many requests are under way at once: which hold a slot of a limit, those on their way, and those that were
+answered less than a window ago.
 
 The guard of `core.limits.rate_pacer`. Those that were given up on hold a place in the concurrency as well: the service
 may still be at them. Times are microseconds, and arguments.

@@ -1,4 +1,5 @@
-"""When the service wants no request, as its answers say: pauses that it asks for, and that it takes nothing at all.
+"""When the service wants no request, as its answers say: pauses that it asks for (`Retry-After`), and that it takes
+nothing at all.
 
 Where requests are refused one after the other, the service is *shut*: they go one at a time until one is taken. If much
 of the allowance was unused then, that is not about our rate: its queue is full, and the rate stays. If that repeats

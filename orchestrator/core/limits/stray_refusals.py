@@ -1,4 +1,4 @@
-"""Which share of the requests is refused whatever the rate, and what more is too many.
+"""Which share of the requests is refused (429) whatever the rate, and what more is too many.
 
 Such a share is believed for a while only: trials at a lower rate are repeated, more seldom with time. So none that was
 wrongly believed lasts, and a limit far below the known one is never mistaken for chance.

@@ -1,4 +1,4 @@
-"""How many large bodies share the line at once, up or down.
+"""How many large bodies share the bandwidth at once, up or down.
 
 What the line can carry is not known, and changes. So it is tried, as TCP does: as long as more bodies at once bring
 more bytes a second, there are more of them; where they only share what there is, as few as bring the same; and fewer

@@ -1,4 +1,4 @@
-"""One look at a schedule: which of the fires since the last look are due, and which were missed.
+"""One look at a schedule: which of the fires since the last look are due, and which were missed (catch-up).
 
 Of a schedule only the past is kept: a watermark, up to which each fire is recorded or stands in a gap. What lies ahead
 is worked out anew each time, so that new rules of a zone move nothing that was. All of this goes by nominal times: the

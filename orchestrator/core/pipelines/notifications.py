@@ -1,4 +1,5 @@
-"""What people are told of flows and schedules: the messages, how they are signed, and when one is sent again.
+"""What people are told of flows and schedules: the messages, how they are signed (HMAC), and when one is sent again,
+with which backoff, or given up.
 
 Messages are those of Standard Webhooks (standardwebhooks.com): `webhook-id` is the same each time one is sent, so that
 a receiver knows it again, and what is signed is `ID.TIMESTAMP.BODY`. They name, count and give reasons; what was put in

@@ -1,4 +1,4 @@
-"""What stands in braces in a pipeline's paths and commands: its fire, the one before, its flow, a stage's results.
+"""The placeholders in braces in a pipeline's paths and commands: its fire, the one before, its flow, a stage's results.
 
 `{fire:%Y-%m-%d}` and `{previous:%Y-%m-%d}` are written as the clock of the schedule's zone shows them, `{flow}` is the
 flow's name, and `{file:STAGE}` the path of a stage's results. A brace that means itself is doubled.

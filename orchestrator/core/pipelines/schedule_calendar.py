@@ -1,4 +1,4 @@
-"""When a schedule fires: crons in a time zone, or every so often counted from 1970.
+"""When a schedule fires: crons in a time zone, with its DST, or every so often counted from 1970.
 
 `cronsim` parses expressions and walks the calendar, with naive times only; which instants the clock of the zone shows
 these times at is decided here. Where the clock is turned, crons that name an hour and a minute differ from the others:

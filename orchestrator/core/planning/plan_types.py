@@ -1,4 +1,4 @@
-"""The plan of a batch as values: what is to be sent, on which terms, what is known, and how it will go."""
+"""The plan of a batch as values: what is to be sent, on which terms, what is known, and how it will go (time, cost)."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What has been learned of an endpoint's times: in the queue, in execution, and both together.
+"""What has been learned of an endpoint's times, as percentiles: in the queue, in execution, and both together.
 
 Histograms that forget: what the last few thousand jobs did counts, what yesterday's did does not.
 """

@@ -1,4 +1,4 @@
-"""Whether 404s mean that jobs were lost, or that their endpoint does not know its jobs for now.
+"""Whether 404s mean that jobs were lost, or that their endpoint does not know its jobs for now (an outage).
 
 An endpoint that vanished for a minute must not have all its jobs paid again: while many of its jobs are unknown to it,
 none is declared lost. A service that loses one in a hundred must not stop a run either, and with webhooks hardly any

@@ -1,4 +1,4 @@
-"""Whether an endpoint's allowance of questions is ample, and how closely each job is then asked for.
+"""Whether the rate at which an endpoint may be asked for jobs is ample, and how closely each job is then polled.
 
 A job is asked for when it is somewhat likely to have finished since it was last asked for. Where the times of the
 others lie close together that is once, just after they have all finished; where they are scattered, a few times. Where

@@ -1,4 +1,4 @@
-"""Which outstanding job is asked for next.
+"""Which outstanding job is asked for next (`/status`), so that no result expires.
 
 Four lanes: close to its deadline; hinted at by a webhook; probably finished; the rest, at gaps that grow. Deadlines
 stand in calendars of their own (`Deadlines`), apart from the times at which one would like to ask (`AskTimes`): however

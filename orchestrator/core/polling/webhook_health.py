@@ -1,4 +1,4 @@
-"""Whether webhooks arrive: the share of finished jobs whose webhook came, and what follows from it.
+"""Whether webhooks arrive: the share of finished jobs whose webhook came, and how much polling follows from it.
 
 Counted for all jobs in the same way, whoever was faster: each that finished, and each webhook about one that had. So
 the share stays right while results are asked for, and shows when webhooks come again.

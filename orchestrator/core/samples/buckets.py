@@ -1,4 +1,4 @@
-"""How long things took, in buckets that only grow, and what lies between two looks at them.
+"""How long things took, as a histogram whose buckets only grow, and what lies between two looks at them.
 
 Since they only grow, two samples say all of the time between them, whatever was thrown away in between.
 """

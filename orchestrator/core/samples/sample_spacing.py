@@ -1,4 +1,4 @@
-"""How close together samples are kept: a coarser one is simply one that is kept longer.
+"""How close together samples for charts are kept, and for how long: a coarser one is simply one that is kept longer.
 
 Nothing is averaged. What grows says the same of an hour in two samples as in three hundred, and what stands says how it
 stood at a moment.

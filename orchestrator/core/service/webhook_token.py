@@ -1,4 +1,4 @@
-"""What a webhook told us, and the token by which we know that it may speak.
+"""What a webhook told us, and the token in its URL (a MAC) by which we know that it may speak.
 
 The service signs nothing, so each submission gets a webhook URL of its own: `.../hooks/{submission}.{mac}`. The mac is
 an HMAC-SHA256 of the submission's number under a key that lives beside the ledger; nobody who lacks the key can name

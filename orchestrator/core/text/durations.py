@@ -1,4 +1,5 @@
-"""The execution policy that travels with a job (contract, policy), and durations as people write them.
+"""Durations as people write them (`30s`, `2h`), and the execution policy (time-out, TTL, priority) that travels with a
+job (contract, policy).
 
 Field names here carry their unit; the names on the wire are the service's. A field that is None is left out of the
 request, and the service's default applies.

@@ -1,4 +1,5 @@
-"""The messages of failures: short for people, and without what differs from one failure of a kind to the next.
+"""The messages of failures: short for people, and without what differs from one failure of a kind to the next
+(`error_key`).
 
 Workers report an error as they like: a sentence, a traceback, or a JSON object in a string that holds both. Its kind
 is its type and its message, less numbers, ids, paths, times and quoted values.

@@ -1,4 +1,4 @@
-"""Takes secrets out of what a service says, before it is kept or shown.
+"""Takes secrets out of what a service says, before it is kept, logged or shown.
 
 Workers print what they were given, and services repeat what they were told. A value is found in every spelling of
 `spellings.py`, and in each of its lines where a text is folded; JSON stays JSON. What is too short is let be: to look

@@ -1,5 +1,5 @@
-"""What every request passes before it is answered: whose name it calls us by, whether a page of ours sends it, who
-asks, and how large it is.
+"""What every request passes before it is answered, 401 and 403 among it: whose name it calls us by, whether a page of
+ours sends it, who asks, and how large it is.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""Who asks: by the cookie, by what the proxy says, by a program's key, or, without login, whoever reaches us."""
+"""Who asks: by the session's cookie, by a proxy's header, by a program's key (bearer), or, without login, whoever
+reaches us.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path

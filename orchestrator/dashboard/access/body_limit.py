@@ -1,4 +1,4 @@
-"""How much of a request is read."""
+"""How much of a request's body is read, and no more."""
 
 from typing import Final
 

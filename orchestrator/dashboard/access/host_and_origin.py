@@ -1,4 +1,5 @@
-"""What a request must be to be looked at: for us by its host, and, where it changes anything, from a page of ours.
+"""What a request must be to be looked at: for us by its `Host` (DNS rebinding), and, where it changes anything, from a
+page of ours (CSRF).
 
 A page of somebody else's can have a browser send anything to us, and, once its name leads to our address (DNS
 rebinding), read the answers, too. Its host's name is then what it cannot hide; and of what it has sent elsewhere the

@@ -1,4 +1,6 @@
-"""What every answer tells browsers: nothing but our own files is loaded, nobody frames us, types are not guessed."""
+"""The security headers of every answer, CSP among them: nothing but our own files is loaded, nobody frames us, types
+are not guessed.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Links that sign in, and the key of programs, made by whoever may read the folder of secrets."""
+"""Links that sign in (login), and the key of programs, made by whoever may read the folder of secrets."""
 
 from typing import Final
 

@@ -1,4 +1,6 @@
-"""What is signed with the dashboard's key: links that sign in, the cookie of who is signed in, the key of programs."""
+"""What is signed with the dashboard's key (HMAC): links that sign in, the cookie of who is signed in, the key of
+programs.
+"""
 
 import secrets
 from typing import Final

@@ -1,4 +1,4 @@
-"""How often a wrong key may be tried."""
+"""How often a wrong key may be tried before none is looked at for a while (brute force)."""
 
 from collections import deque
 from typing import Final

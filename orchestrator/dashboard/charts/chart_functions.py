@@ -1,4 +1,4 @@
-"""What templates draw with."""
+"""The functions by which templates draw charts."""
 
 from collections.abc import Callable, Mapping
 from datetime import tzinfo

@@ -1,4 +1,4 @@
-"""All pages: each module here has a `PAGE`, or several `PAGES`."""
+"""All pages with their routes: each module here has a `PAGE`, or several `PAGES`."""
 
 from collections.abc import Iterator
 from functools import cache

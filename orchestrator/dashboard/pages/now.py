@@ -1,4 +1,4 @@
-"""The first page: what needs a person, how pipelines stand, and what is not finished."""
+"""The first page (`/`): what needs a person, how pipelines stand, and what is not finished."""
 
 from typing import Final
 

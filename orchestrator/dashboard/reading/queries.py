@@ -1,4 +1,4 @@
-"""What pages are asked for behind the question mark, and which run their path means."""
+"""What pages are asked for behind the question mark (filters, places in a list), and which run their path means."""
 
 from collections.abc import Mapping
 

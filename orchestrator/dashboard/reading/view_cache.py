@@ -1,4 +1,4 @@
-"""What is shown is computed once for all who look at it: many tabs cost what one does."""
+"""The cache of views: what is shown is computed once for all who look at it, so that many tabs cost what one does."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable

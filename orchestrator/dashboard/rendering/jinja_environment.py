@@ -1,4 +1,4 @@
-"""Templates, and what they may use."""
+"""The Jinja templates of pages, and what they may use."""
 
 import hashlib
 from collections.abc import Sequence

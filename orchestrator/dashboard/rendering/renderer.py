@@ -1,4 +1,4 @@
-"""From what is to be shown to HTML or JSON."""
+"""From what is to be shown to HTML or JSON: a template for people, the same value for programs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""How states look: each has a word, a sign and a class of the stylesheet, so that nothing is said by colour alone."""
+"""How states look: each has a word, a sign and a class of the stylesheet (colour), so that nothing is said by colour
+alone.
+"""
 
 from collections.abc import Mapping
 from typing import Final

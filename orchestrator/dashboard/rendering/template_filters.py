@@ -1,4 +1,6 @@
-"""How figures, moments and texts stand on a page. None, a figure that there is not, is a dash."""
+"""How figures, moments and texts stand on a page: the filters of its templates. None, a figure that there is not, is a
+dash.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, tzinfo

@@ -1,4 +1,4 @@
-"""The interfaces to the account: REST v1 and v2, GraphQL."""
+"""The interfaces to the account, joined: REST v1 and v2, GraphQL."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
-"""FailureClass on request: which faults there are, how often each strikes, and how often it did.
+"""Faults on request: which there are (500s, 429s, lost jobs, cut connections ...), how often each strikes, and how
+often it did.
 
 Each fault has a generator of its own, seeded from the one passed in and from its name, so that switching one on does
 not move the strikes of the others, nor does a fault that this program learns later. A spell raises rates for a while.

@@ -1,4 +1,4 @@
-"""How many requests each operation takes, and what was seen of them.
+"""How many requests each operation takes before it answers 429, and what was seen of them.
 
 The table is the contract's (Limits). `/retry`, `/health` and `/metrics` have no row there: they are unlimited until a
 setting gives them one. `/status-sync` counts as `/status` (as observed).

@@ -1,4 +1,4 @@
-"""Five ways in which a service may count requests against "N per W seconds".
+"""Five ways in which a service may count requests against "N per W seconds" (fixed window, sliding window, bucket ...).
 
 The contract does not say which one is used, so the client has to live with each. All arithmetic is in whole
 microseconds: no request is let in or turned away by a rounding error. A request that is turned away is not counted.

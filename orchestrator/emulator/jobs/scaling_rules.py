@@ -1,4 +1,4 @@
-"""How an endpoint scales: the service's rules of how many workers there are to be (its endpoint settings).
+"""How an endpoint scales: the service's rules of how many workers there are to be (autoscaling, its endpoint settings).
 
 With QUEUE_DELAY the first waiting job starts a worker and each further one only after it has waited `scaler_value`
 seconds; with REQUEST_COUNT there is a worker for every `scaler_value` jobs that are queued or running. Jobs of low

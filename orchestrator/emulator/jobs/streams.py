@@ -1,4 +1,4 @@
-"""What generators have put out and nobody has fetched yet.
+"""What generators have put out and nobody has fetched yet by `/stream`.
 
 `/stream` drains: a chunk is given out once, to whoever asks first. A chunk has at most 1 MB, and longer ones are split
 (as observed). Into what is not known: here a text is split into texts that make it up, and any other value into texts

@@ -1,4 +1,4 @@
-"""Collects the results of one endpoint's outstanding jobs by asking `/status`, in time.
+"""Collects the results of one endpoint's outstanding jobs by polling `/status`, in time.
 
 It keeps a plan in memory of every outstanding job (`core.polling.poll_plan`), which says what to ask next. What an
 answer means is decided in `core`, too; polling alone must be able to do everything, webhooks only make it cheaper.

@@ -1,4 +1,4 @@
-"""Deals with what webhooks told: notes it durably, answers at once, and decides afterwards.
+"""Deals with what webhooks told: notes it durably, answers at once, drops what it has twice, and decides afterwards.
 
 An outside event does not act. The listener calls `note`, which returns when the notice is durable; later the notices
 are gone through in batches, each against the job as it is then (`engine.collecting.notice_steps`).

@@ -1,4 +1,4 @@
-"""Cancels the jobs of a run that a filter means, when somebody asks for that.
+"""Cancels the jobs of a run that a filter means (`cancel --where`), when somebody asks for that.
 
 What waits here ends at once, a page to a transaction; what is at the service is owed a `/cancel`, which the canceller
 sends within the limit. Of a request that is under way nothing can be said before it is answered: that is waited for.

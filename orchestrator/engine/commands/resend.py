@@ -1,4 +1,6 @@
-"""Sends anew what the service has no more, as a person says: after a purge, or where an endpoint was made again."""
+"""Sends anew what the service has no more (`runs resend`), as a person says: after a purge, or where an endpoint was
+made again.
+"""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The jobs that a process has claimed and whose step is not written yet, and the memory that their inputs take."""
+"""The jobs that a process has claimed and whose step is not written yet, and how much memory their inputs may take."""
 
 from collections.abc import Iterable
 from typing import Final

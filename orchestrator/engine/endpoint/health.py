@@ -1,4 +1,6 @@
-"""Whether one endpoint is well: what comes of the requests to it, and what that says of the next ones."""
+"""Whether one endpoint is well: what comes of the requests to it (429s, errors, silence), and what that says of the
+next ones.
+"""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""The limits in force at one endpoint, and what changes them while a run goes on.
+"""The rate limits in force at one endpoint, and what changes them while a run goes on.
 
 They begin as the settings' (contract, file, flags). What a person sets by a command replaces them until it is reset;
 the row is read when another process has committed something. Where `requests_per_worker` is known, running workers

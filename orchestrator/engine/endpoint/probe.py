@@ -1,4 +1,4 @@
-"""What asks `/health` of one endpoint, to find out whether it answers, is shut, or was mended."""
+"""What asks `/health` of one endpoint, with growing pauses, to find out whether it answers, is shut, or was mended."""
 
 from typing import Final
 

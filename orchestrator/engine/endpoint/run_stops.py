@@ -1,4 +1,6 @@
-"""What stops single runs at one endpoint: executions that fail in a row, and variables that their jobs lack."""
+"""What stops single runs at one endpoint: executions that fail in a row (`stop-after-failures`), and variables that
+their jobs lack.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -1,4 +1,5 @@
-"""What carries out flows on a ledger: begun in an order in which whoever is told of something is there."""
+"""What carries out flows on a ledger, put together: begun in an order in which whoever is told of something is there.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

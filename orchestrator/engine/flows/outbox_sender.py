@@ -1,4 +1,4 @@
-"""Sends what an outbox owes: each message until somebody has taken it, with growing pauses, for a day.
+"""Sends what an outbox owes: each message until somebody has taken it, with growing pauses (backoff), for a day.
 
 It stands in the ledger, so whoever works on that next sends what a process before could not. One that was taken just
 before a crash is sent once more, under the same id. Each receiver is told one thing after the other, in the order in

@@ -1,4 +1,4 @@
-"""What the rows of one stage become in the next: by a function of the user's, or as they are.
+"""What the rows of one stage become in the next: by a function of the user's (a step), or as they are.
 
 The function is called again for a row whose hand-over was cut short, so it must have no effect but what it returns.
 """

@@ -1,4 +1,4 @@
-"""Finds jobs that do not come to an end, tells of them, and sends them anew where that is asked for.
+"""Finds jobs that do not come to an end (stuck), tells of them, and sends them anew where that is asked for.
 
 What `/status` showed is in the endpoint's `stuck_detector`. `/health` is asked only while jobs wait suspiciously long,
 and twice before anything is said: a worker is idle for a moment between two jobs, too.

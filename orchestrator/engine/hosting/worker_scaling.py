@@ -1,4 +1,5 @@
-"""Workers for runs: raises the bounds of their endpoints while they want more, and puts them back afterwards.
+"""Workers for runs (autoscaling): raises the bounds of their endpoints while they want more, and puts them back
+afterwards.
 
 What the bounds were is in the ledger before they are raised. So whoever works on it next puts them back, if this
 process does not. They are raised before the run's first job is sent, and stay as long as a run that wants it has

@@ -1,4 +1,4 @@
-"""Cancels submissions at the service, within the limit for `/cancel`.
+"""Cancels submissions at the service, by `/cancel`, within the limit for that.
 
 What is to be cancelled is a debt in the ledger (`ledger.jobs.cancels`), so that nothing is forgotten: a submission
 too many that a crash left running would go on costing money. A request whose answer is unknown is sent again, which

@@ -1,4 +1,5 @@
-"""Keeps things in order for as long as the process lives: settles what nobody else will, and has its duties done.
+"""Keeps things in order for as long as the process lives: settles what a dead process has left and uncertain
+submissions, and has its duties done.
 
 It begins with what a dead process left behind. Then it settles submissions that nobody adopted, and goes through its
 duties, each at its own pace: one that fails is logged and tried again, later and later, while the others go on. When it

@@ -1,4 +1,6 @@
-"""Keeps the ledger from growing for ever: old events, submissions, samples, and debts that time has settled."""
+"""Keeps the ledger from growing for ever (retention): old events, submissions, samples, and debts that time has
+settled.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

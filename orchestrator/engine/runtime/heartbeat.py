@@ -1,4 +1,5 @@
-"""Says in the ledger, again and again, how this process stands, for those who look from outside."""
+"""The heartbeat of this process: says in the ledger, again and again, how it stands, for those who look from outside.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

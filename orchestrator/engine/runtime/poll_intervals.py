@@ -1,4 +1,4 @@
-"""How often a process looks at what is around it, and says how it stands."""
+"""How often a process looks at what is around it, writes its heartbeat, and takes samples."""
 
 from typing import Final
 

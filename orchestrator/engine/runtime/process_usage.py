@@ -1,4 +1,4 @@
-"""What this process has used of the machine."""
+"""What this process has used of the machine: CPU and memory."""
 
 import os
 import resource

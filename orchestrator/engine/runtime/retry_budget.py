@@ -1,4 +1,6 @@
-"""What jobs of all runs are given after their troubles, wherever they are, and how many executions may be repeated."""
+"""What jobs of all runs are given after their failures, wherever they are, and how many executions may be repeated (the
+budget of retries).
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Requests in flight: each has a task of its own, and a task that has ended one waits for the next.
+"""How many requests are in flight, and how: each has a task of its own, and a task that has ended one waits for the
+next.
 
 A task for each request costs a twentieth of everything that a job costs (measured): its scopes and its context are made
 anew each time.

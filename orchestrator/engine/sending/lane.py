@@ -1,4 +1,6 @@
-"""The jobs that leave an endpoint by one operation: claimed just in time, and sent each within the limits."""
+"""The jobs that leave an endpoint by one operation (`/run`, `/retry`): claimed just in time, and sent each within the
+limits.
+"""
 
 from collections import deque
 from functools import partial

@@ -1,4 +1,4 @@
-"""What becomes of a job by the answer to its request, or for want of one.
+"""What becomes of a job by the answer to its request (accepted, 429, refused), or for want of one (uncertain).
 
 That to a request past the queue is its result already.
 """

@@ -1,4 +1,6 @@
-"""The brakes of all runs that are served."""
+"""The brakes (budget, canary, failures, deadline) of all runs that are served: what they count, followed and written
+down.
+"""
 
 from collections.abc import Mapping, Sequence
 

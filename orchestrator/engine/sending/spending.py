@@ -1,4 +1,4 @@
-"""What was executed of all runs of a ledger: by run, by endpoint, and by day of an endpoint."""
+"""What was executed, and so spent, of all runs of a ledger: by run, by endpoint, and by day of an endpoint."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all: written beside its target and renamed into place.
+"""A file that appears whole or not at all: written beside its target, synced (fsync) and renamed into place.
 
 Readers of the target see the old content or the new, never a part. What a crash leaves behind is one file beside the
 target named `.{name}.{process id}.tmp`, which may be deleted. What cannot be renamed over (a terminal, a pipe,

@@ -1,5 +1,6 @@
-"""Columns without values. One that is empty from top to bottom is a mistyped name far more often than it is meant, and
-that the worker gives something else than was thought is seen by nobody who does not look into the file.
+"""Columns of results that have no value in any row, of which people are told. One that is empty from top to bottom is a
+mistyped name far more often than it is meant, and that the worker gives something else than was thought is seen by
+nobody who does not look into the file.
 """
 
 from collections.abc import Sequence

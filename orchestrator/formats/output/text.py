@@ -1,4 +1,4 @@
-"""Outcomes as lines of text: JSON lines, CSV and TSV.
+"""Outcomes as lines of text: JSON lines, CSV and TSV, in which no cell is a formula (CSV injection).
 
 Of a table of text an empty cell is null, and an empty text is two quotes. A whole output or input is its JSON text, and
 so is nothing else, unless that is asked for: an object in a cell is a misfit.

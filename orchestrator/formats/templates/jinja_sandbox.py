@@ -1,4 +1,6 @@
-"""One template in Jinja's sandbox. Loaded with the first template: most runs have none."""
+"""One template in Jinja's sandbox, where it reaches nothing of the program. Loaded with the first template: most runs
+have none.
+"""
 
 import re
 from collections.abc import Callable, Mapping

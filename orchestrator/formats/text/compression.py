@@ -1,4 +1,5 @@
-"""Compressed files: read by their first bytes, whatever they are called, and written by their names."""
+"""Compressed files (gzip, zstd ...): read by their first bytes, whatever they are called, and written by their names.
+"""
 
 import gzip
 import io

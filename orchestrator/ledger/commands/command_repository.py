@@ -1,4 +1,5 @@
-"""What people ask of whoever serves the ledger: rows, each acknowledged once, with who asked and what came of it.
+"""What people ask of whoever serves the ledger: rows (a mailbox), each acknowledged once, with who asked and what came
+of it.
 
 Whoever asks writes a row and waits for its acknowledgement; whoever serves the ledger takes the rows in the order in
 which they were asked. What a command changes in the ledger and its acknowledgement are one transaction, so neither a

@@ -1,4 +1,5 @@
-"""One command: what can be asked of whoever works on the ledger, with which arguments, and what comes of it."""
+"""The types of commands: what can be asked of whoever works on the ledger, with which arguments, and what comes of it.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum

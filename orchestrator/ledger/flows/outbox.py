@@ -1,4 +1,5 @@
-"""Notifications: owed by the transaction that causes them, and kept until somebody has taken them or they are given up.
+"""The outbox of notifications: owed by the transaction that causes them, and kept until somebody has taken them or they
+are given up.
 
 What is owed goes by the version of the pipeline that the flow keeps; where it is sent, by the one that was applied
 last: so a wrong address can be mended while messages wait.

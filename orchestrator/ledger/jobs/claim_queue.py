@@ -1,4 +1,4 @@
-"""The line in which a run's queued jobs stand, and how far a claim looks along it.
+"""The line in which a run's queued jobs stand: by priority and place, and how far a claim looks along it.
 
 First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then fresh
 ones, those of a higher priority first, and of the same one in input order. Jobs that are not worth sending now are

@@ -1,4 +1,6 @@
-"""Claims: jobs that are ours to send. The intent is durable before a request leaves."""
+"""Claims: jobs that are ours to send, marked so, durably, before anything leaves (as a lease). The intent is durable
+before a request leaves.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Notices: what webhooks told, until it was dealt with."""
+"""Notices: what webhooks told, each once, until it was dealt with."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Segments: how far resumable jobs have come, for those who collect, decide and look."""
+"""Segments: how far resumable jobs have come, with their checkpoints, for those who collect, decide and look."""
 
 from collections.abc import Collection, Sequence
 from typing import Final

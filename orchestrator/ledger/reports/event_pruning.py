@@ -1,4 +1,4 @@
-"""Forgets old events and submissions, a little at a time.
+"""Forgets old events and submissions (retention), a little at a time.
 
 The history of a job that ended long ago shrinks to its last event, which says how it ended; so that the events still
 replay to the state. A run's `pruned_before` is raised first: of jobs that ended before it, earlier events may be gone.

@@ -1,4 +1,4 @@
-"""The ledger as a file: its size, what it holds by table, and its unused room."""
+"""The ledger as a file: its size, what it holds by table, and its unused room (vacuum)."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What each process at work says of itself, for those who look at the ledger from outside: one row a process.
+"""The heartbeats of processes at work: what each says of itself, for those who look at the ledger from outside, one row
+a process.
 
 Whoever works knows at every moment how results are collected, until when they are safe and how its limits stand;
 others would have to go through all outstanding jobs, or cannot know.

@@ -1,4 +1,5 @@
-"""The doors to the database, and nothing else that opens a connection: to write, to read, and to ask one question.
+"""The doors to the database (SQLite in WAL mode), and nothing else that opens a connection: to write, to read, and to
+ask one question; a full disk and a lock are told here, too.
 
 All doors shield *before* they take a connection: without that, some cancelled writes were committed although the
 caller saw a cancellation, and one cancelled read could keep the process from ever exiting. Inside a door there is SQL

@@ -1,4 +1,4 @@
-"""The key of the webhook tokens: beside the ledger, never in it."""
+"""The key by which the tokens of webhooks are signed (HMAC): beside the ledger, never in it."""
 
 import os
 import secrets

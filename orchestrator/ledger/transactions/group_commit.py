@@ -1,4 +1,4 @@
-"""Group commit: all writes go through one task, a batch to a transaction.
+"""Group commit: all writes go through one task, a batch to a transaction, so that many share one fsync.
 
 Whoever hands over steps waits shielded until their transaction has ended, so that nobody is left in doubt whether a
 step was written, or posts one and is called back then. Both are bounded: a ledger in which no transaction ends for

@@ -1,4 +1,4 @@
-"""The kinds of failures of each run, counted by the transactions that change them."""
+"""The kinds of failures of each run (the same error text), counted by the transactions that change them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import compress

@@ -1,4 +1,4 @@
-"""When a run is to stop by itself: shares, amounts, numbers of rows, a time."""
+"""How brakes are written, when a run is to stop by itself: shares, amounts (budget), numbers of rows, a time."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""What jobs are given: how long they may take, how many may wait, and which outputs of theirs are results."""
+"""How what jobs are given is written: how long they may take, how many may wait, and which outputs of theirs are
+results.
+"""
 
 import hashlib
 import importlib.util

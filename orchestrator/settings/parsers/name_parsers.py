@@ -1,4 +1,4 @@
-"""What things are called by those who type: endpoints, runs, files, variables. All raise `ValueError`."""
+"""How names are written by those who type: endpoints, runs, files, variables. All raise `ValueError`."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""What is said of the rows of inputs and outputs: which columns, of which types, made by which templates."""
+"""How what is said of the rows of inputs and outputs is written: which columns, of which types, made by which
+templates.
+"""
 
 from collections.abc import Sequence
 from typing import Final

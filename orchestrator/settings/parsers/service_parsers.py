@@ -1,4 +1,4 @@
-"""How the service is reached, and where a message goes."""
+"""How it is written how the service is reached: URLs, rate limits, keys, and where a message goes."""
 
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The numbers of traces and spans, made of what they are about: who sends one again sends it under the same number.
+"""The trace ids and span ids, made of what they are about: who sends one again sends it under the same number.
 
 A job of a flow belongs to the trace of that flow; any other one has a trace of its own.
 """

@@ -1,4 +1,4 @@
-"""How far traces were sent: beside the ledger, in a file that only whoever sends them holds.
+"""How far traces were sent: a position in the feed beside the ledger, in a file that only whoever sends them holds.
 
 It is written once what came before was taken. So whoever is killed in between sends the same again, under the same
 numbers, and nothing is left out. It is one line of one length, written at once: it cannot be half of one and half of
