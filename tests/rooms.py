@@ -1,9 +1,10 @@
-"""The page of all packages and rooms, with what each says of itself and what it may import.
+"""The pages of all packages and rooms, with what each says of itself and what it may import, and of all modules.
 
-python -m tests.rooms          writes docs/generated/rooms.md
+python -m tests.rooms          writes docs/generated/rooms.md and docs/generated/modules.md
 """
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 PRODUCT: Final = ROOT / "orchestrator"
 PAGE: Final = ROOT / "docs" / "generated" / "rooms.md"
+MODULES: Final = ROOT / "docs" / "generated" / "modules.md"
+
+_ENDS: Final = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
+"""Between two sentences."""
 
 
 def layers(container: str) -> list[str]:
@@ -51,6 +56,30 @@ def _lines() -> Iterator[str]:
     yield from (f"- **{path.stem}**: {_sentence(path)}" for path in sorted(PRODUCT.glob("[a-z]*.py")))
 
 
+def modules_page() -> str:
+    """The page of all modules, as Markdown: a line for each, by room, so that a search for a word finds its place."""
+    return "\n".join(_module_lines()) + "\n"
+
+
+def _module_lines() -> Iterator[str]:
+    yield from (
+        "# Modules",
+        "",
+        "<!-- written by `python -m tests.rooms`; the suite compares -->",
+        "",
+        "For those who search for a word, such as 429, checkpoint or cron: each module with the first sentence that it says of",
+        "itself. [Rooms](rooms.md) says what belongs where. Paths are below `orchestrator/`.",
+    )
+    by_room: dict[Path, list[Path]] = {}
+    for path in sorted(PRODUCT.rglob("*.py")):
+        if path.stem != "__init__" and "migrations" not in path.parent.parts:
+            by_room.setdefault(path.parent, []).append(path)
+    for room, paths in sorted(by_room.items()):
+        yield from ("", f"## {room.relative_to(PRODUCT.parent)}", "")
+        for path in paths:
+            yield f"- `{path.relative_to(PRODUCT)}`: {_ENDS.split(_sentence(path))[0]}"
+
+
 def _order(container: str) -> str:
     return f"`{' > '.join(layers(container))}`"
 
@@ -62,3 +91,4 @@ def _sentence(path: Path) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    MODULES.write_text(modules_page(), encoding="utf-8")

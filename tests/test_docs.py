@@ -81,6 +81,12 @@ def test_the_page_of_the_rooms_is_the_one_that_is_written() -> None:
     assert rooms.PAGE.read_text(encoding="utf-8") == rooms.page(), "python -m tests.rooms writes it"
 
 
+def test_the_page_of_the_modules_is_the_one_that_is_written_and_each_says_what_it_is() -> None:
+    found = rooms.modules_page()
+    assert rooms.MODULES.read_text(encoding="utf-8") == found, "python -m tests.rooms writes it"
+    assert [line for line in found.splitlines() if line.startswith("- ") and not line.endswith((".", "!", "?"))] == []
+
+
 def test_every_place_where_something_is_decided_exists_and_is_the_only_one() -> None:
     rows = re.findall(r"^\| (.+\?) \| (.+) \|$", section("Where is it decided?"), re.MULTILINE)
     assert len(rows) > 20

@@ -1,5 +1,4 @@
-"""Looking at the brakes of a run (budget, canary, failures, deadline), and changing them, beside whoever works on it.
-"""
+"""Shows the brakes of a run (budget, canary, failures, deadline), and changes them, beside whoever works on it."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Judging anew what a run has collected (`runs recheck`): by whoever works on the ledger, or here, where nobody does.
-"""
+"""Judges anew what a run has collected (`runs recheck`): by whoever works on the ledger, or here, where nobody does."""
 
 from collections.abc import Mapping
 from pathlib import Path

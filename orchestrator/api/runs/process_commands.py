@@ -1,5 +1,4 @@
-"""Asking something of whoever works on a ledger (pause, cancel, retry, resend, another endpoint), and what came of it.
-"""
+"""Asks something of whoever works on a ledger (pause, cancel, retry, resend, another endpoint), and what came of it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

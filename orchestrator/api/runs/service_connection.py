@@ -1,5 +1,4 @@
-"""How a process reaches the service, from what was chosen: the API key and where it comes from, and what fits together.
-"""
+"""How a process reaches the service, from what was chosen: the API key where it comes from, and what fits together."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

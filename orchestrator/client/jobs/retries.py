@@ -1,5 +1,4 @@
-"""Questions are asked again, with backoff, while that may help: they change nothing, so it costs nothing but a request.
-"""
+"""Questions are asked again, with backoff, while that may help: they change nothing, and cost only a request."""
 
 from collections.abc import Awaitable, Callable
 from traceback import clear_frames

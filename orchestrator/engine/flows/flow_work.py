@@ -1,5 +1,4 @@
-"""What carries out flows on a ledger, put together: begun in an order in which whoever is told of something is there.
-"""
+"""What carries out flows on a ledger, put together: begun in an order in which whoever is told is there."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

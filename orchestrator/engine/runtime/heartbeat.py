@@ -1,5 +1,4 @@
-"""The heartbeat of this process: says in the ledger, again and again, how it stands, for those who look from outside.
-"""
+"""The heartbeat of this process: says in the ledger, every few seconds, how it stands, for those outside."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

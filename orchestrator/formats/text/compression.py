@@ -1,5 +1,4 @@
-"""Compressed files (gzip, zstd ...): read by their first bytes, whatever they are called, and written by their names.
-"""
+"""Compressed files (gzip, zstd ...): read by their first bytes, whatever they are called, written by their names."""
 
 import gzip
 import io

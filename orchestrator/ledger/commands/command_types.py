@@ -1,5 +1,4 @@
-"""The types of commands: what can be asked of whoever works on the ledger, with which arguments, and what comes of it.
-"""
+"""Types of commands: what can be asked of whoever works on the ledger, with which arguments, and what comes of it."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -1,5 +1,4 @@
-"""What the brakes of runs go by, kept: what was executed, how they stand, which rows go first, and that people went on.
-"""
+"""What brakes go by, kept: what was executed, how they stand, which rows go first, and that people went on."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
