@@ -1,4 +1,4 @@
-"""The body of a job request, checked against the contract before it is sent (contract, Job request body; Limits)."""
+"""The body of a single request by hand, checked before it is sent (contract, Job request body; Limits)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Looks at the schedules, begins the flows whose turn has come, and follows each to its end.
+"""Looks at the schedules, begins the flows whose turn has come, and follows each to its end by its own version.
 
 It waits no longer than half a minute, so that it is seen when the machine has slept or its clock was set.
 """

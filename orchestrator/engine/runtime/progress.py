@@ -1,4 +1,4 @@
-"""How a run stands, by the ledger's counts and, in the process that makes the steps, by these since then."""
+"""How a run stands, how fast it goes, and when it will be done (ETA): by the ledger's counts, and the steps since."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence

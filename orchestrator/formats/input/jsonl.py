@@ -1,4 +1,6 @@
-"""Reading JSON Lines: one JSON object a line, UTF-8, in one of two forms.
+"""Reads JSON Lines, and checks a row of any format: its form, its id, its policy, and that it is not too large.
+
+One JSON object a line, UTF-8, in one of two forms:
 
 - Job form: the line has an `input` that is an object. Beside it may stand `custom_id`, `policy`, `s3Config`,
   `priority` and `metadata`, and nothing else. The `metadata`, an object, is not sent: it stands in the results.

@@ -1,4 +1,4 @@
-"""What every input format is read into, and how rows travel on: in batches of bounded size."""
+"""A row: what every input format is read into, and how rows travel on: in batches of bounded size."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple

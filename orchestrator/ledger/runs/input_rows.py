@@ -1,4 +1,4 @@
-"""The rows of an input, as an intake hands them to the ledger: what they are to the run, and how they become jobs."""
+"""Which rows of an input are new, known, or refused: an id that stands twice, or has another input than before."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
