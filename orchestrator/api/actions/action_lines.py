@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.actions.proposal import resume_command
+from orchestrator.api.actions.proposal import named_resume_command
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, check_filter
 from orchestrator.errors import UsageError
@@ -65,7 +65,7 @@ async def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: Payl
     state, outcome = _state(row, ledger.now(), held_by)
     outcome = with_its_ledger(outcome, ledger.path)
     if state == WAITING and held_by is None and row.kind is SubjectKind.RUN and row.number is not None:
-        outcome += f": {await resume_command(ledger, row.number, row.subject)}"
+        outcome += f": {await named_resume_command(ledger, row.number, row.subject)}"
     left = None if row.asked_n is None or row.done_n is None else max(0, row.asked_n - row.done_n)
     return ActionLine(
         id=row.id,

@@ -3,7 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at_work, resume_command, typed_command
+from orchestrator.api.actions.proposal import (
+    Proposal,
+    ProposalRequest,
+    named_resume_command,
+    once_at_work,
+    typed_command,
+)
 from orchestrator.api.actions.run_proposals import run_meant
 from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_preview, where_of
 from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
@@ -58,7 +64,7 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
         command=typed_command(request.path, "retry", run.name, *filter_words, *words),
         says=(_which(chosen, where, "They are all that have failed or were cancelled."), *_LATER),
         paid=_paid(run, found),
-        when=once_at_work(request.holder, await resume_command(request.ledger, run.id, run.name)),
+        when=once_at_work(request.holder, await named_resume_command(request.ledger, run.id, run.name)),
         count=found.count,
         sample=_sample(request, found),
         inputs=tuple(
@@ -88,7 +94,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
             "Results that still arrive count; what ends meanwhile is not cancelled.",
         ),
         paid="What a worker has done by then is paid. Who has one tried again later pays for it again.",
-        when=once_at_work(request.holder, await resume_command(request.ledger, run.id, run.name)),
+        when=once_at_work(request.holder, await named_resume_command(request.ledger, run.id, run.name)),
         count=found.count,
         may_shrink=True,
         sample=_sample(request, found),

@@ -94,7 +94,7 @@ def typed_command(ledger: Path, *words: str) -> str:
     return with_its_ledger(shlex.join(["orchestrator", *words]), ledger)
 
 
-async def resume_command(ledger: Ledger, run: int, name: str) -> str:
+async def named_resume_command(ledger: Ledger, run: int, name: str) -> str:
     """What works on the run of that number and name; on that of a stage, what carries out its flow."""
     words = ("tick",) if await ledger.flows.part(run) is not None else ("resume", name)
     return typed_command(ledger.path, *words)

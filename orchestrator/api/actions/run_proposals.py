@@ -7,8 +7,8 @@ from orchestrator.api.actions.proposal import (
     GoneError,
     Proposal,
     ProposalRequest,
+    named_resume_command,
     once_at_work,
-    resume_command,
     typed_command,
 )
 from orchestrator.api.admin.brakes import brakes_of, brakes_set
@@ -206,4 +206,4 @@ async def _sending(request: ProposalRequest, run: Run) -> str:
 
 
 async def _resume(request: ProposalRequest, run: Run) -> str:
-    return await resume_command(request.ledger, run.id, run.name)
+    return await named_resume_command(request.ledger, run.id, run.name)

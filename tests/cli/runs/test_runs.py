@@ -11,7 +11,7 @@ from tests.cli.samples import run_status
 from tests.cli.small_ledger import a_ledger
 
 
-@pytest.mark.parametrize("words", [("runs",), ("runs", "list"), ("runs", "--all"), ("status",), ("status", "captions")])
+@pytest.mark.parametrize("words", [("runs",), ("runs", "list"), ("runs", "--all"), ("status",)])
 def test_a_bare_noun_lists(words: tuple[str, ...]) -> None:
     a_ledger(queued=3)
     told = give(*words).stdout
@@ -19,6 +19,13 @@ def test_a_bare_noun_lists(words: tuple[str, ...]) -> None:
     assert "captions at ep: " in told
     assert "3 queued" in " ".join(told.split())
     assert json.loads(give(*words, "--json").stdout)[0]["run"] == "captions"
+
+
+def test_of_one_run_it_is_not_told_what_of_all_needs_somebody() -> None:
+    a_ledger(queued=3)
+    of_all, of_one = give("status").stdout, give("status", "captions").stdout
+    assert of_all.startswith(of_one)
+    assert "1 thing needs you" in of_all.removeprefix(of_one)
 
 
 def test_help_of_the_noun_is_help_and_an_unknown_verb_is_refused() -> None:

@@ -239,7 +239,6 @@ def test_the_reserve_for_deadlines_follows_what_is_allowed() -> None:
     now = EPOCH_AT + 20 * MINUTE
     assert taken(plan, now) == []
     plan.allow(1)
-
     assert len(taken(plan, now + 2 * S)) > 0
 
 

@@ -24,7 +24,7 @@ class Outbox:
 
 
 async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> None:
-    outbox = Outbox()
+    outbox, clock = Outbox(), VirtualClock()
 
     async def send(_message: object) -> Delivery:
         return failed("page.py ended with exit code 1: no such user hunter2-hunter2")
@@ -33,12 +33,20 @@ async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> No
         outbox=outbox,  # type: ignore[arg-type]  # as far as it is used
         send=send,
         name_of=lambda _: "night",
-        clock=VirtualClock(),
+        clock=clock,
         scrub=lambda text: text.replace(b"hunter2-hunter2", b"[env:PASSWORD]"),
         warn=outbox.problems.append,
     )
     message = Message(
-        id=1, body=b"{}", owed_at=0, due_at=0, tries=0, taken_at=None, given_up_at=None, problem="", target="ops"
+        id=1,
+        body=b"{}",
+        owed_at=clock.now(),
+        due_at=clock.now(),
+        tries=0,
+        taken_at=None,
+        given_up_at=None,
+        problem="",
+        target="ops",
     )
     came = await courier.send_once(message)
     assert came.problem == "page.py ended with exit code 1: no such user [env:PASSWORD]"
