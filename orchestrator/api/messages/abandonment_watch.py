@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.notifications import iso
 from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger, holder, is_made
 from orchestrator.ledger.monitoring.abandonments import OwedNumbers
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
@@ -68,6 +68,8 @@ class AbandonmentWatch:
         """Tells whoever is to be told now; returns what came of each message. Raises `OrchestratorError` where the
         ledger cannot be read, or nothing be written there.
         """
+        if not is_made(self.path):  # by a run that begins
+            return []
         async with beside(self.path, self.dependencies) as ledger:
             heard_at = await silent_since(ledger)
             if heard_at is None or ledger.now() - heard_at < GRACE_US:

@@ -266,10 +266,13 @@ async def test_what_nobody_took_is_sent_again_but_not_where_somebody_works_meanw
     assert len(set(s.receiver.ids)) == 1
 
 
-async def test_it_goes_on_where_there_is_no_ledger_yet(tmp_path: Path) -> None:
+async def test_it_waits_for_a_ledger_that_is_not_there_yet_and_says_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = VirtualClock()
     dependencies = Dependencies(clock=clock, environ={}, connect=async_creator)
     watch = AbandonmentWatch(path=tmp_path / "l.db", connection=ConnectionSettings(), dependencies=dependencies)
     with anyio.move_on_after(MINUTE_US / SECOND_US) as scope:
         await watch.serve()
     assert scope.cancelled_caught
+    assert not caplog.records
