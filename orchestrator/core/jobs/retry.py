@@ -1,7 +1,8 @@
 """Whether a failed job is executed again (retry), how, and after which pause (backoff), or has failed for good.
 
 This is the second of two levels of retry, the one across calls: it is decided here and stored in the ledger. (The
-first, inside one call, exists only for requests that are safe to repeat.)
+first, inside one call, exists only for requests that are safe to repeat.) An uncertain job comes here only once it is
+settled: `Endpoint.settle_at`.
 """
 
 import msgspec

@@ -1,1 +1,1 @@
-"""What pages can ask for: forms, confirmations, and what came of them."""
+"""The forms and confirmations of what pages can ask for, as HTML; `api.actions` decides what they mean."""
