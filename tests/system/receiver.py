@@ -1,0 +1,93 @@
+"""Receivers of what the program sends to others than the service: an HTTP server, in a thread of the test process."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True)
+class Came:
+    """One request that came in."""
+
+    path: str
+    headers: dict[str, str]
+    """By their names in small letters."""
+
+    body: bytes
+
+
+@dataclass
+class Receiver:
+    """What came in, and how it is answered: by a path's beginning."""
+
+    url: str = ""
+    answers: dict[str, int] = field(default_factory=dict)
+    """The status of what is asked for below a path; 200 for all else. What is refused is answered with all that came."""
+
+    holds: dict[str, threading.Event] = field(default_factory=dict)
+    """What is asked for below a path is answered once its event is set."""
+
+    came: list[Came] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def at(self, path: str) -> list[Came]:
+        """What came below that path."""
+        return [each for each in self.came if each.path.startswith(path)]
+
+    def until(self, path: str, number: int = 1, within_s: float = 60.0) -> list[Came]:
+        """The same, once there are so many."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.at(path)) >= number, within_s), (path, len(self.at(path)))
+        return self.at(path)
+
+    def take(self, request: Came) -> int:
+        """Notes it, and says with which status it is answered."""
+        with self._changed:
+            self.came.append(request)
+            self._changed.notify_all()
+        for path, held in [*self.holds.items()]:
+            if request.path.startswith(path):
+                held.wait()
+        return next((status for path, status in self.answers.items() if request.path.startswith(path)), 200)
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver, until the block ends."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            status = receiver.take(Came(self.path, headers, body))
+            told = b"" if status == 200 else f"{self.path} {headers}".encode() + body
+            self.send_response(status)
+            if status in range(300, 400):
+                self.send_header("Location", f"{receiver.url}/elsewhere{self.path}")
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+        do_GET = do_POST  # noqa: N815  as its base has it
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as its base has it
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield receiver
+    finally:
+        for held in receiver.holds.values():
+            held.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
