@@ -115,5 +115,5 @@ RESUME: Final[Settings] = in_panels(
 SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *TRANSPORT, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
 TIDY: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
-FILE_ONLY: Final[Settings] = tuple(each for each in _REQUEST if not each.has_flag)
+FILE_ONLY: Final[Settings] = tuple(each for each in (*_REQUEST, *settings_in(RunSettings)) if not each.has_flag)
 """What stands in the configuration file only."""

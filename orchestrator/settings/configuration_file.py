@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_flags, connection_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind
+from orchestrator.settings.value_types import texts as any_texts
 from orchestrator.settings.words_and_defaults import CONFIGURATION_DEFAULT
 
 ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
@@ -29,6 +30,9 @@ DASHBOARD_TABLE: Final = "dashboard"
 ENDPOINTS_TABLE: Final = "endpoints"
 """What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
 
+POOLS_TABLE: Final = "pools"
+"""What the file says of pools of endpoints, each in a table of its own: `[pools.captions]`."""
+
 PROFILES_TABLE: Final = "profile"
 """What the file says of single accounts, each in a table of its own: `[profile.work]`."""
 
@@ -41,6 +45,10 @@ _TABLES: Final = {
     EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
     DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
     ENDPOINTS_TABLE: f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]",
+    POOLS_TABLE: (
+        f"{POOLS_TABLE} has a table for each pool, as in [{POOLS_TABLE}.captions] and, below it, endpoints ="
+        ' ["abc123", "def456"]'
+    ),
     PROFILES_TABLE: (
         f"{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key ="
         f' "env:WORK_KEY"; {PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one'
@@ -100,6 +108,12 @@ where it says nothing, and over what the file says else.
 
 OF_ENDPOINTS: Final = Section(by_key(run_settings.OF_ENDPOINTS), table=ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
+
+
+_MEMBERS: Final = Setting("endpoints", any_texts("ID|NAME"), "The endpoints of the pool, the run's own first.")
+
+OF_POOLS: Final = Section(by_key((_MEMBERS, run_settings.PREFER, run_settings.SPILL_AFTER)), table=POOLS_TABLE)
+"""What can be said of one. It wins over what the file says of all runs."""
 
 
 class UnknownProfileError(UsageError):
@@ -180,6 +194,21 @@ class ConfigurationFile:
         """
         found = self._layers(OF_ENDPOINTS, ENDPOINTS_TABLE)
         return {key: text for each in chosen for key, text in found.get(each, {}).items()}
+
+    def of_pool(self, name: str, origin: str) -> Layer:
+        """What it says of the pool of that name, which `origin` has chosen: under `endpoint` the members, and the
+        settings that go with them. What it says of the others is checked, too.
+        """
+        found = self._layers(OF_POOLS, POOLS_TABLE)
+        if name not in found:
+            near = difflib.get_close_matches(name, found, n=1)
+            there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
+            raise UsageError(f"{origin}: {self._path or CONFIGURATION_DEFAULT} has no [{POOLS_TABLE}.{name}]; {there}")
+        layer = dict(found[name])
+        if (members := layer.pop(_MEMBERS.key, None)) is None:
+            where = self._where(POOLS_TABLE, name)
+            raise UsageError(f'{where}: its endpoints are missing; write endpoints = ["abc123", "def456"]')
+        return {run_request.ENDPOINT.key: members, **layer}
 
     def of_profile(self, chosen: Given | None, flags: Layer) -> Layer:
         """What it says of the account that was chosen. What it says of the others is checked, too, and that no flag

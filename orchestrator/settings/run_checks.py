@@ -1,5 +1,6 @@
 """Whether the settings of a run agree with one another."""
 
+from orchestrator.core.pools.member import Prefer
 from orchestrator.core.service.openai import Via
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
@@ -17,6 +18,23 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
     _check_resumable(settings, name)
     _check_past_the_queue(settings, name)
     check_brakes(settings, name)
+    _check_pool(settings, name)
+
+
+def _check_pool(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where the members of a pool cannot be one."""
+    if not settings.members:
+        return
+    for setting in (run_settings.WORKERS_MIN, run_settings.WORKERS_MAX):
+        if getattr(settings, setting.name) is not None:
+            raise UsageError(f"{name(setting)} is for a run at one endpoint, and not for a pool; leave it out")
+    unpriced = [each.endpoint for each in settings.members if settings.price_at(each.endpoint) is None]
+    if settings.prefer is Prefer.CHEAP and 0 < len(unpriced) < len(settings.members):
+        raise UsageError(
+            f"{name(run_settings.PREFER)} {Prefer.CHEAP} needs the price of {unpriced[0]}, too: give its"
+            f" [endpoints.{unpriced[0]}] a {run_settings.PRICE_PER_SECOND.key}; without any prices the members are"
+            " taken in the order in which they are named"
+        )
 
 
 def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
@@ -58,7 +76,7 @@ def _check_resumable(settings: RunSettings, name: DisplayName) -> None:
 def check_brakes(settings: RunSettings, name: DisplayName = str) -> None:
     """Raises `UsageError` where brakes of a run lack what they go by; `name` is how a setting is named."""
     for setting in (run_settings.BUDGET, run_settings.BUDGET_PER_DAY):
-        if getattr(settings, setting.name) and settings.price_per_second is None:
+        if getattr(settings, setting.name) and settings.price is None:
             raise UsageError(
                 f"{name(setting)} needs to know what a second costs; give {name(run_settings.PRICE_PER_SECOND)} too"
             )

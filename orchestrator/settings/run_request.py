@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -78,7 +79,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             "endpoint",
             parsed("ID|NAME", name_parsers.parse_endpoint),
             "The endpoint's id, or its [name](#names-of-endpoints), or `local:FILE.py:FUNCTION`: a function of your"
-            " own, run here by the embedded emulator, without an account.",
+            " own, run here by the embedded emulator, without an account. Several, with commas between them, are a"
+            " [pool](pools.md), as is `pool:NAME`.",
             default="required",
             brief="The endpoint, or local:FILE.py:FUNCTION. Required",
         ),
@@ -154,6 +156,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             "Takes [nothing over](how-it-works.md#the-same-run-again) from the run's last command.",
         ),
     ] = False
+    members: tuple[MemberSettings, ...] = ()
+    """The endpoints of its pool, `endpoint` the first of them; none where that is the only one."""
+
     connection: ConnectionSettings
     settings: RunSettings | None = None
     """None: what the run has (`resume`)."""

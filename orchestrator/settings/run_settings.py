@@ -16,6 +16,7 @@ from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
+from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer, dearest
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
@@ -85,6 +86,28 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             " time](how-it-works.md#how-much-is-sent).",
         ),
     ] = "auto"
+    prefer: Annotated[
+        Prefer,
+        _job(
+            "prefer",
+            one_of(Prefer),
+            "Which member of a [pool](pools.md) a job goes to. `fast`: where it is expected to end soonest. `cheap`: to"
+            " the cheapest that has room.",
+            has_flag=False,
+        ),
+    ] = Prefer.FAST
+    spill_after_us: Annotated[
+        int,
+        _job(
+            "spill-after",
+            duration(),
+            'With `prefer = "cheap"`: what would wait for longer than this goes to the next member.',
+            has_flag=False,
+        ),
+    ] = SPILL_AFTER_US_DEFAULT
+    members: tuple[MemberSettings, ...] = ()
+    """The endpoints of the run's pool, its own the first of them; none where it is the only one."""
+
     retention_us: Annotated[
         int,
         _job(
@@ -429,6 +452,24 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     cli_defaults: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict, name="told")
     """What the last command had set of its process, as texts by key (`api.runs.run_defaults`)."""
 
+    def price_at(self, endpoint: str) -> float | None:
+        """What a second of execution costs at `endpoint`; None where nobody says."""
+        found = self._member(endpoint)
+        return self.price_per_second if found is None or found.price_per_second is None else found.price_per_second
+
+    def budget_per_day_at(self, endpoint: str) -> float:
+        """What all runs may spend in a day at `endpoint`; 0 for any amount."""
+        found = self._member(endpoint)
+        return self.budget_per_day if found is None or found.budget_per_day is None else found.budget_per_day
+
+    def _member(self, endpoint: str) -> MemberSettings | None:
+        return next((each for each in self.members if each.endpoint == endpoint), None)
+
+    @property
+    def price(self) -> float | None:
+        """What a second of execution of the run costs; of a pool, at its dearest member. None: nobody says."""
+        return dearest(self.members, self.price_per_second)
+
     @property
     def limits(self) -> AttemptLimits:
         """How often a job of the run may be executed again."""
@@ -473,6 +514,8 @@ LOW_PRIORITY: Final = _of_policy(
 POLICY: Final[tuple[Setting[Any], ...]] = (TTL, EXECUTION_TIMEOUT, LOW_PRIORITY)
 
 VIA: Final[Setting[Via]] = setting_of(RunSettings, "via")
+PREFER: Final[Setting[Prefer]] = setting_of(RunSettings, "prefer")
+SPILL_AFTER: Final[Setting[int]] = setting_of(RunSettings, "spill_after_us")
 MAX_ATTEMPTS: Final[Setting[int]] = setting_of(RunSettings, "max_attempts")
 RESUMABLE: Final[Setting[bool]] = setting_of(RunSettings, "resumable")
 PROGRESS_EVERY: Final[Setting[int]] = setting_of(RunSettings, "progress_every_us")

@@ -6,14 +6,15 @@ the file, and their variables begin with `ORCHESTRATOR_EMULATE_`. Whatever is wr
 that the user wrote. Values stay text until a command asks for them: what it does not take is none of its business.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_flags, run_request
+from orchestrator.settings import command_flags, run_request, run_settings
 from orchestrator.settings.configuration_file import (
     OF_PROFILES,
     RUNS,
@@ -25,10 +26,12 @@ from orchestrator.settings.configuration_file import (
     toml_texts,
 )
 from orchestrator.settings.connection_settings import PROFILE
+from orchestrator.settings.parsers.name_parsers import members_in, parse_endpoint
 from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.value_types import Kind, ValueType
+from orchestrator.settings.words_and_defaults import LOCAL, POOL
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -36,8 +39,24 @@ S = TypeVar("S", bound=msgspec.Struct)
 ENDPOINT_NAME: Final = "endpoint_name"
 """Beside the flags, what the chosen endpoint is called: a table may stand for that."""
 
+ENDPOINT_IDS: Final = "endpoint_ids"
+"""Beside the flags, the ids of those members of a pool that were named, by their names."""
+
 _OF_ACCOUNTS: Final = OF_PROFILES.settings.keys() | {PROFILE.key}
 """What depends on which account is meant."""
+
+
+class ChosenPool(NamedTuple):
+    """A pool as it was written, which nobody has looked at unless it is asked for."""
+
+    endpoints: tuple[str, ...]
+    """By id, or by name where nobody has looked that up; one at least."""
+
+    layer: Layer
+    """What its table says besides."""
+
+    members: tuple[MemberSettings, ...]
+    """The same endpoints with what the file says of each, the run's own first; none where it is only one."""
 
 
 class Choices:
@@ -50,6 +69,7 @@ class Choices:
         configuration: Configuration,
         file: ConfigurationFile,
         no_profile: UsageError | None = None,
+        pool: ChosenPool | UsageError | None = None,
     ) -> None:
         self._section = section
         self._given: Layer = {key: given for layer in layers for key, given in layer.items()}
@@ -62,6 +82,8 @@ class Choices:
         self.no_profile = no_profile
         """What is wrong with the account that a variable chose. Who does not ask for one is not refused for it."""
 
+        self._pool = pool
+
     def __getitem__(self, setting: Setting[T]) -> T | None:
         """Its value. What is wrong with it becomes a `UsageError` that names the place."""
         if self.no_profile is not None and setting.key in _OF_ACCOUNTS:
@@ -69,10 +91,23 @@ class Choices:
         given = self._given.get(setting.key)
         if given is None:
             return None
+        pool = self.pool if setting.key == run_request.ENDPOINT.key else None
         try:
-            return setting.value_type.read(given.texts)
+            return setting.value_type.read(given.texts if pool is None else pool.endpoints[:1])
         except (ValueError, UsageError) as error:
             raise UsageError(f"{given.origin}: {error}") from None
+
+    @property
+    def pool(self) -> ChosenPool | None:
+        """The endpoints that were chosen, the run's own first; None where none was. Raises `UsageError`."""
+        if isinstance(self._pool, UsageError):
+            raise self._pool
+        return self._pool
+
+    @property
+    def members(self) -> tuple[MemberSettings, ...]:
+        """The members of the pool that was chosen; none where only one endpoint was. Raises `UsageError`."""
+        return () if self.pool is None else self.pool.members
 
     def text(self, setting: Setting[Any]) -> str | None:
         """What was written, whether or not it can be a value; of several texts the last."""
@@ -99,7 +134,7 @@ class Choices:
 
     def run_settings(self) -> RunSettings:
         """The settings of a new run."""
-        return RunSettings(policy=self.build(Policy), **self.fields(RunSettings))
+        return RunSettings(policy=self.build(Policy), members=self.members, **self.fields(RunSettings))
 
     def origin(self, setting: Setting[Any]) -> str:
         """Where it was set, or the flag that would set it."""
@@ -110,7 +145,8 @@ class Choices:
 def choices_by_flags(given: Mapping[str, object], display_name: DisplayName = str) -> Choices:
     """What was given (as `choose` takes it) of the settings of runs, and nothing else."""
     flags = _of_flags(given, RUNS, display_name)
-    return Choices(RUNS, [flags], Configuration(in_flags=frozenset(flags)), ConfigurationFile(None))
+    file = ConfigurationFile(None)
+    return Choices(RUNS, [flags], Configuration(in_flags=frozenset(flags)), file, pool=_pool_of(file, flags, given))
 
 
 def choose(
@@ -131,11 +167,15 @@ def choose(
     flags = _of_flags(given, section, display_name)
     profile: Layer = {}
     no_profile: UsageError | None = None
+    pool: ChosenPool | UsageError | None = None
     if section is RUNS:
         chosen = {**in_file, **set_here, **flags}
-        endpoint = chosen.get(run_request.ENDPOINT.key)
-        it = [str(given.get(ENDPOINT_NAME)), *(() if endpoint is None else endpoint.texts[-1:])]
-        in_file = {**in_file, **file.of_endpoint(it)}
+        pool = _pool_of(file, chosen, given)
+        if isinstance(pool, ChosenPool):
+            in_file = {**in_file, **pool.layer}
+        if not isinstance(pool, ChosenPool) or not pool.members:
+            it = [str(given.get(ENDPOINT_NAME)), *(pool.endpoints if isinstance(pool, ChosenPool) else ())]
+            in_file = {**in_file, **file.of_endpoint(it)}
         if (its_name := chosen.get(PROFILE.key)) is not None:
             set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
         try:
@@ -151,7 +191,68 @@ def choose(
         in_flags=frozenset(flags),
     )
     layers = (in_file, set_here, profile, flags)
-    return Choices(section, layers, configuration, file, no_profile)
+    return Choices(section, layers, configuration, file, no_profile, pool)
+
+
+def _pool_of(file: ConfigurationFile, chosen: Layer, given: Mapping[str, object]) -> ChosenPool | UsageError | None:
+    """The endpoints that were chosen, or what is wrong with them: who does not ask for any is not refused for that."""
+    endpoint = chosen.get(run_request.ENDPOINT.key)
+    ids = given.get(ENDPOINT_IDS)
+    try:
+        return None if endpoint is None else chosen_pool(file, endpoint, ids if isinstance(ids, Mapping) else {})
+    except UsageError as error:
+        return error
+
+
+def is_pool(texts: Sequence[str]) -> bool:
+    """Whether that is written as a pool is, and not as a single endpoint."""
+    return len(texts) > 1 or texts[-1].startswith(POOL) or len(members_in(texts[-1])) > 1
+
+
+def chosen_pool(file: ConfigurationFile, given: Given, ids: Mapping[str, str]) -> ChosenPool:
+    """What `given`, the endpoint that was chosen, stands for. Raises `UsageError`."""
+    layer: Layer = {}
+    texts, origin = given.texts, given.origin
+    if texts[-1].startswith(POOL):
+        name = _checked(texts[-1], origin).removeprefix(POOL)
+        layer = file.of_pool(name, origin)
+        texts, origin = layer[run_request.ENDPOINT.key].texts, layer[run_request.ENDPOINT.key].origin
+        layer = {key: each for key, each in layer.items() if key != run_request.ENDPOINT.key}
+        if any(text.startswith(POOL) for text in texts):
+            raise UsageError(f"{origin}: a pool is made of endpoints, not of pools")
+    if len(texts) == 1 and "," not in texts[0]:  # it may be a name, with blanks in it, until that is looked up
+        return ChosenPool((ids.get(texts[-1], texts[-1]),), layer, ())
+    _checked(",".join(texts) if len(texts) > 1 else texts[-1], origin)
+    named = texts if len(texts) > 1 else members_in(texts[-1])
+    named = tuple(sorted(named, key=lambda each: each.startswith(LOCAL)))  # a run is at a service, if it is at any
+    endpoints = tuple(ids.get(each, each) for each in named)
+    if len(endpoints) == 1:
+        return ChosenPool(endpoints, layer, ())
+    if len({*endpoints}) < len(endpoints):
+        raise UsageError(f"{origin}: two of these are one endpoint: {', '.join(endpoints)}")
+    names = {its_id: name for name, its_id in ids.items()}
+    members = tuple(_member(file, each, names.get(each, each)) for each in endpoints)
+    return ChosenPool(endpoints, layer, members)
+
+
+def _checked(text: str, origin: str) -> str:
+    try:
+        return parse_endpoint(text)
+    except ValueError as error:
+        raise UsageError(f"{origin}: {error}") from None
+
+
+def _member(file: ConfigurationFile, endpoint: str, name: str) -> MemberSettings:
+    """What the file says of `endpoint`, which is called `name`."""
+    said = file.of_endpoint([name, endpoint])
+    values = {}
+    for setting in run_settings.OF_ENDPOINTS:
+        if (given := said.get(setting.key)) is not None:
+            try:
+                values[setting.name] = setting.value_type.read(given.texts)
+            except ValueError as error:
+                raise UsageError(f"{given.origin}: {error}") from None
+    return MemberSettings(endpoint, **values)
 
 
 def _of_flags(values: Mapping[str, object], section: Section, display_name: DisplayName) -> Layer:

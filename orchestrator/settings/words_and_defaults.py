@@ -32,6 +32,9 @@ STANDARD_INPUT: Final = "-"
 LOCAL: Final = "local:"
 """What an endpoint begins with that is a function of the user's, run by the embedded emulator."""
 
+POOL: Final = "pool:"
+"""What an endpoint begins with that is a pool of the configuration file."""
+
 API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
 """Where the API key comes from, the first that is set."""
 

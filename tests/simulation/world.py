@@ -30,7 +30,7 @@ from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
-from orchestrator.emulator.jobs.scaling_rules import fixed
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
 from orchestrator.errors import OrchestratorError
@@ -85,7 +85,7 @@ class SimulatedService:
 
     Args:
         seed: of all its chances.
-        endpoints: their ids; each has so many `workers`.
+        endpoints: their ids; each has so many `workers`, but for those that scale as `scaling` says.
         seconds: how long an execution takes, drawn from the generator given.
         work: what comes of an execution.
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
@@ -101,6 +101,7 @@ class SimulatedService:
         seed: int = 0,
         endpoints: Sequence[str] = (ENDPOINT,),
         workers: int = 8,
+        scaling: Mapping[str, Scaling] | None = None,
         seconds: Callable[[random.Random], float] = lambda _: 1.0,
         work: Work = echo,
         retention_s: float = 1800.0,
@@ -116,7 +117,7 @@ class SimulatedService:
         self._clock = clock
         self._rng = random.Random(seed)
         self.endpoints = endpoints
-        self._workers = workers
+        self._scaling = {each: (scaling or {}).get(each, fixed(workers)) for each in endpoints}
         self._seconds = seconds
         self._work = work
         self.long_work = long_work
@@ -128,7 +129,7 @@ class SimulatedService:
         self.counts = counts or ExecutionCounts(bare)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
         self.world = make_world(
-            scaling=lambda _endpoint: (fixed(workers), False),
+            scaling=lambda endpoint: (self._scaling.get(endpoint, fixed(workers)), False),
             retention_us=round(retention_s * SECOND_US),
             dice=self.dice,
             rng=self._rng,
@@ -194,6 +195,12 @@ class SimulatedService:
             yield
             world.cancel_scope.cancel()
 
+    def scale(self, endpoint: str, scaling: Scaling) -> None:
+        """From now on the endpoint has other workers; those at work end what they do."""
+        self._scaling[endpoint] = scaling
+        self.world.endpoints.fleet(endpoint).scale(scaling)
+        self._wakeup.set()
+
     @property
     def paid(self) -> int:
         """Executions that a worker began."""
@@ -246,7 +253,8 @@ class SimulatedService:
 
     def _take(self, now: int) -> None:
         for endpoint, busy in self._busy.items():
-            while len(busy) < self._workers:
+            scaling = self._scaling[endpoint]
+            while len(busy) < scaling.with_machine(scaling.workers_max):
                 execution = self.world.executions.take(endpoint, f"worker-{len(busy)}", now)
                 if execution is None:
                     break

@@ -151,7 +151,7 @@ def _paid(run: Run, found: JobsPreview) -> str:
     each = f"Each of these {counted(found.count, 'job')} is executed, and paid, once more at least."
     if found.execution_s is None:
         return each
-    price = run.settings.price_per_second
+    price = run.settings.price
     cost = "" if price is None else f", which costs about {money(price * found.execution_s)}"
     return f"{each} Their last executions took {lasting(found.execution_s)} in all{cost}."
 

@@ -19,6 +19,7 @@ from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.settings import command_flags, input_settings, pipeline_keys, run_request, run_settings
 from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
+from orchestrator.settings.parsers.name_parsers import members_in
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
@@ -235,7 +236,7 @@ class _Reading:
     def _placed(self, setting: Setting[Any], text: str) -> str:
         """A file or a function of the user's, with its full path: it counts from the folder of the pipeline's file."""
         if setting is run_request.ENDPOINT and text.startswith(LOCAL):
-            return f"{LOCAL}{self._folder / text.removeprefix(LOCAL)}"
+            return ",".join(f"{LOCAL}{self._folder / each.removeprefix(LOCAL)}" for each in members_in(text))
         is_function = setting is run_settings.CHECK and text.rpartition(":")[0].endswith(".py")
         return str(self._folder / text) if is_function or (setting is run_settings.SCHEMA and text) else text
 

@@ -31,7 +31,8 @@ def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, s
     """
     if stage.command:
         return LOCAL, shlex.join(stage.command)
-    endpoint = stage.settings[run_request.ENDPOINT.key][-1]
+    endpoint = stage_choices(stage)[run_request.ENDPOINT]
+    assert endpoint is not None
     return LOCAL if is_local(endpoint) else _address_of(stage, connection), endpoint
 
 

@@ -77,7 +77,7 @@ def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = Non
         execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
         finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
         budget=settings.budget or None,
-        price=price_there if settings.price_per_second is None else Price(settings.price_per_second),
+        price=price_there if settings.price is None else Price(settings.price),
         are_kept_warm=settings.workers_min is not None,
     )
 

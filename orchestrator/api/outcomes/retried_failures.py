@@ -27,8 +27,7 @@ async def retried_kinds(
     rows = await ledger.reports.failed_executions.kinds(run.id)
     unfinished = await ledger.reports.failed_executions.open(run.id) if rows and is_counted else {}
     return [
-        (row, _shown(row, run.settings.price_per_second, unfinished.get(row.error_key, 0) if is_counted else None))
-        for row in rows
+        (row, _shown(row, run.settings.price, unfinished.get(row.error_key, 0) if is_counted else None)) for row in rows
     ]
 
 

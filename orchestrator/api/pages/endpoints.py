@@ -208,7 +208,7 @@ async def _spent_today(ledger: Ledger, endpoint: int) -> float | None:
         for place, totals in (await ledger.jobs.brakes.executed()).items()
         if place[1] == endpoint and place[2] == today
     }
-    prices = {run.id: run.settings.price_per_second for run in await ledger.runs.all(took)}
+    prices = {run.id: run.settings.price for run in await ledger.runs.all(took)}
     costs = [took[run].total_ms / MILLISECONDS * price for run, price in prices.items() if price is not None]
     return sum(costs) if costs else None
 

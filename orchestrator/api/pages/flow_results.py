@@ -53,7 +53,7 @@ def latest_stages(stages: Sequence[StageRow]) -> list[StageRow]:
 
 async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, CostView]:
     """What each of these runs has spent, where its price is known."""
-    priced = [run for run in await ledger.runs.all(runs) if run.settings.price_per_second is not None]
+    priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None]
     if not priced:
         return {}
     executed = await ledger.jobs.brakes.executed()

@@ -61,7 +61,7 @@ async def plan(
     if request.workers_there is None and request.figures.workers is None:
         request = replace(request, workers_there=await workers_in_account(asked.connection, given, url, endpoint))
     price_there = request.price_there
-    if price_there is None and settings.price_per_second is None:
+    if price_there is None and settings.price is None:
         price_there = await price_in_account(asked.connection, given, url, endpoint)
     known = known_of(executions, settings, request, health, is_embedded=url == LOCAL)
     return planned(

@@ -1,6 +1,6 @@
 """A program's face of everything: it serves a ledger, or joins the process that does, and takes runs in."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Unpack
 
@@ -17,6 +17,7 @@ from orchestrator.api.runs.keyword_options import (
     OF_RUN,
     OF_SUBMIT,
     Duration,
+    Endpoints,
     Function,
     RunOptions,
     SubmitOptions,
@@ -51,7 +52,7 @@ class Orchestrator(PipelineCalls):
         self,
         inputs: Inputs,
         *,
-        endpoint: str | Function | None = None,
+        endpoint: Endpoints | None = None,
         name: str | None = None,
         all_or_nothing: bool = False,
         **options: Unpack[SubmitOptions],
@@ -62,8 +63,9 @@ class Orchestrator(PipelineCalls):
         length; or the path of a file in any format, as its name or `format` says. They are read no faster than they are
         written down, and sent as they come;
         with `all_or_nothing` none is sent before the last one was checked. A plain iterable that is no list is iterated
-        in a thread of its own. `endpoint` is an endpoint's id or name, `local:FILE.py:FUNCTION`, or a function, which
-        is run here: it is given a dict with `id` and `input` and returns the output. A name is looked up once, and the
+        in a thread of its own. `endpoint` is an endpoint's id or name, several of them or `pool:NAME` for
+        a pool, `local:FILE.py:FUNCTION`, or a function, which is run here: it is given a dict with `id` and `input` and
+        returns the output. A name is looked up once, and the
         run keeps the id. The same name of a run goes on with the same run: what it has is not taken again. Without one
         it is the file's, or else the run is a new one each time.
 
@@ -107,7 +109,7 @@ class Orchestrator(PipelineCalls):
         self,
         inputs: Inputs,
         *,
-        endpoint: str | None = None,
+        endpoint: str | Sequence[str] | None = None,
         name: str | None = None,
         execution_time: Duration | None = None,
         workers: int | None = None,
@@ -142,7 +144,7 @@ class Orchestrator(PipelineCalls):
 
     async def map(
         self,
-        endpoint: str | Function,
+        endpoint: Endpoints,
         inputs: Inputs,
         *,
         name: str | None = None,
@@ -169,7 +171,7 @@ class Orchestrator(PipelineCalls):
 
     async def pages(
         self,
-        endpoint: str | Function,
+        endpoint: Endpoints,
         inputs: Inputs,
         *,
         name: str | None,
@@ -196,7 +198,7 @@ class Orchestrator(PipelineCalls):
         self,
         inputs: Inputs,
         *,
-        endpoint: str | Function | None,
+        endpoint: Endpoints | None,
         name: str | None,
         all_or_nothing: bool,
         options: Mapping[str, object],
@@ -206,17 +208,18 @@ class Orchestrator(PipelineCalls):
         check_known(options, OF_SUBMIT, "submit")
         check_inputs(inputs)
         check_reading(inputs, options)
-        given = endpoint if isinstance(endpoint, str) else None
+        given = None if endpoint is None or callable(endpoint) else endpoint
         choices = self._chosen({**options, "name": name, "endpoint": given})
-        if given is not None:
-            endpoint = choices[run_request.ENDPOINT]
+        worker: str | Function | None = choices[run_request.ENDPOINT] if given is not None else None
+        if callable(endpoint):
+            worker = endpoint
         return Submission(
             session=session,
             choices=choices,
             options=options,
             inputs=inputs,
-            name=(name and choices[run_request.NAME]) or await name_for(session.ledger, inputs, endpoint),
-            endpoint=endpoint,
+            name=(name and choices[run_request.NAME]) or await name_for(session.ledger, inputs, worker),
+            endpoint=worker,
             all_or_nothing=all_or_nothing,
             appends=appends,
         )

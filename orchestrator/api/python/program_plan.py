@@ -16,6 +16,7 @@ from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import settings_from
 from orchestrator.core.planning.plan_types import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.local_endpoints import absolute_members
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_requests, run_request
@@ -44,7 +45,8 @@ async def planned(
     endpoint = choices[run_request.ENDPOINT]
     if endpoint is None:
         raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
-    endpoint = await EndpointNames(connection=connection, dependencies=dependencies).id_of(endpoint)
+    names = EndpointNames(connection=connection, dependencies=dependencies)
+    endpoint = await names.id_of(endpoint)
     is_file = isinstance(inputs, str | PathLike)
     name = choices[run_request.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
@@ -55,6 +57,7 @@ async def planned(
             name=name,
             source=str(source),
             endpoint=endpoint,
+            members=absolute_members(await names.in_members(choices.members)),
             ledger=choices[run_request.LEDGER] or LEDGER_DEFAULT,
             connection=connection,
             settings=settings_from(choices, options, None),

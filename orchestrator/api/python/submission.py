@@ -17,6 +17,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
+from orchestrator.engine.ports.local_endpoints import absolute_members
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
@@ -96,6 +97,15 @@ class Submission:
         names = EndpointNames(connection=self.session.connection, dependencies=self.session.dependencies)
         target = None if self.endpoint is None else await self._target(names, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
+        if known is None or self.endpoint is not None:
+            members = () if callable(self.endpoint) else await names.in_members(self.choices.members)
+            settings = replace(settings, members=absolute_members(members))
+            if (
+                known is not None
+                and target is not None
+                and known.endpoint in [each.endpoint for each in settings.members]
+            ):
+                target = target[0], known.endpoint
         if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
         check_usable(settings, display_name)

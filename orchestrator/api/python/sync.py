@@ -24,7 +24,7 @@ from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.keyword_options import (
     OF_SERVICE,
     OF_SUBMIT,
-    Function,
+    Endpoints,
     MapOptions,
     ServiceOptions,
     check_known,
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def map(  # noqa: A001  what it does to inputs, as of an executor
-    endpoint: str | Function,
+    endpoint: Endpoints,
     inputs: Inputs,
     *,
     name: str | None = None,

@@ -2,24 +2,26 @@
 made of them. Ledgers only ever have ids.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.core.jobs.escalation import EscalationRule, endpoints_named, with_ids
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
-from orchestrator.settings.configuration_file import ConfigurationFile
+from orchestrator.settings.configuration_file import ConfigurationFile, Given
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.monitoring.target_file import read_targets
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
-from orchestrator.settings.sources import choose
+from orchestrator.settings.sources import choose, chosen_pool, is_pool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -79,6 +81,10 @@ class EndpointNames:
         ids = {each: await self.id_of(each, told) for each in endpoints_named(rules)}
         return with_ids(rules, ids)
 
+    async def in_members(self, members: Sequence[MemberSettings]) -> tuple[MemberSettings, ...]:
+        """The members of a pool, with ids for names. Raises as `id_of`."""
+        return tuple([replace(each, endpoint=await self.id_of(each.endpoint)) for each in members])
+
     async def in_pipeline(self, pipeline: Pipeline) -> Pipeline:
         """The same of all stages."""
         stages = []
@@ -92,8 +98,14 @@ class EndpointNames:
     async def _in_stage(self, stage: Stage) -> Stage:
         told = {each.name: stage.settings[each.key][-1] for each in _OF_PLACE if each.key in stage.settings}
         settings = dict(stage.settings)
-        if (texts := settings.get(run_request.ENDPOINT.key)) is not None:
-            settings[run_request.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
+        key = run_request.ENDPOINT.key
+        if (texts := settings.get(key)) is not None:
+            pool = (
+                chosen_pool(ConfigurationFile.at(self.config), Given(tuple(texts), key), {}) if is_pool(texts) else None
+            )
+            endpoints = texts[-1:] if pool is None else pool.endpoints
+            settings[key] = (",".join([await self.id_of(each, told) for each in endpoints]),)
+            settings = {**({} if pool is None else {at: each.texts for at, each in pool.layer.items()}), **settings}
         if texts := settings.get(run_settings.ESCALATE.key):
             rules = run_settings.ESCALATE.value_type.read(texts)
             if any(map(is_endpoint_name, endpoints_named(rules))):

@@ -44,6 +44,8 @@ class StageRunOptions(TypedDict, total=False):
     max_attempts: int | None
     priority: int | None
     queue_depth: int | Literal["auto", "off"] | None
+    prefer: Literal["fast", "cheap"] | None
+    spill_after: Duration | None
     result_retention: Duration | None
     workers_max: int | None
     workers_min: int | None
@@ -282,3 +284,6 @@ def as_flag(value: object) -> object:
 
 Function = Callable[[dict[str, Any]], Any]
 """A worker's function: it is given a job, with `id` and `input`, and returns its output."""
+
+Endpoints = str | Sequence[str] | Function
+"""An endpoint's id or name, those of a pool, or a worker's function."""

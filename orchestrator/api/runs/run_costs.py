@@ -34,7 +34,7 @@ def run_costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mappin
     """What `run` costs; `executed` has the executions of the whole ledger, `counts` the run's jobs by their states."""
     own = DurationTotals.together(took for place, took in executed.items() if place[0] == run.id)
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
-    price = run.settings.price_per_second
+    price = run.settings.price
     if price is None:
         return RunCosts(own=own, outstanding=outstanding)
     like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)

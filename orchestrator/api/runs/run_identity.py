@@ -14,7 +14,7 @@ from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import endpoint_at
-from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
@@ -45,11 +45,12 @@ def check_given(request: RunRequest) -> None:
     if source is not None:
         check_templates(request.reading.templates)
         _check_sources(source)
-    if request.endpoint is not None and is_local(request.endpoint):
-        file = absolute_endpoint(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
-        if not Path(file).is_file():
-            raise UsageError(f"{run_request.ENDPOINT} {request.endpoint}: there is no file {file}")
-        _check_is_text(file)
+    for endpoint in {request.endpoint or "", *(each.endpoint for each in request.members)}:
+        if is_local(endpoint):
+            file = absolute_endpoint(endpoint).removeprefix(LOCAL).rpartition(":")[0]
+            if not Path(file).is_file():
+                raise UsageError(f"{run_request.ENDPOINT} {endpoint}: there is no file {file}")
+            _check_is_text(file)
     for path in (request.output, request.errors):
         if path is not None:
             _check_is_text(str(path.absolute()))
@@ -107,7 +108,7 @@ async def find_run(ledger: Ledger, request: RunRequest, console: Console, *, alo
         service_url=url,
         endpoint=endpoint,
         source=full_source(request.source),
-        settings=request.settings,
+        settings=msgspec.structs.replace(request.settings, members=absolute_members(request.members)),
     )
 
 
@@ -161,6 +162,8 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     settings = msgspec.structs.replace(
         request.settings or before, cli_defaults=process_defaults(request), takes_over=before.takes_over
     )
+    if request.endpoint is not None:
+        settings = msgspec.structs.replace(settings, members=absolute_members(request.members))
     if is_stage:
         settings = msgspec.structs.replace(settings, reuse=before.reuse)
     output, errors = request.output, request.errors
@@ -196,8 +199,11 @@ def check_not_local(run: Run, ledger: Path) -> None:
 def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
     """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them.
 
-    A resume stays at the service of `known`, and at its endpoint unless it names another.
+    A resume stays at the service of `known`, and at its endpoint unless it names another. So does a run whose endpoint
+    is one of the pool that is named.
     """
+    if known is not None and known.endpoint in [each.endpoint for each in absolute_members(request.members)]:
+        return known.service_url, known.endpoint
     if request.endpoint is None:
         assert known is not None
         return known.service_url, known.endpoint

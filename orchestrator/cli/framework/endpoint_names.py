@@ -22,7 +22,7 @@ from orchestrator.settings import command_flags, connection_settings, run_reques
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
-from orchestrator.settings.sources import ENDPOINT_NAME, Choices, choose
+from orchestrator.settings.sources import ENDPOINT_IDS, ENDPOINT_NAME, Choices, choose
 from orchestrator.settings.words_and_defaults import LOCAL, SERVERLESS_URL_DEFAULT
 
 if TYPE_CHECKING:
@@ -40,31 +40,36 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
         choices = choose(flags, os.environ)
         if told_only and not choices.is_from_flag(run_request.ENDPOINT):
             return flags
-        given = choices.text(run_request.ENDPOINT)
-        if given is None or given.startswith(LOCAL):
+        pool = choices.pool
+        if pool is None or pool.endpoints[0].startswith(LOCAL):
             return flags
+        given = pool.endpoints
         rules = (choices[run_settings.ESCALATE] or ()) if run_settings.ESCALATE.name in flags else ()
-        names = [each for each in (given, *endpoints_named(rules)) if is_looked_up(each, choices)]
-        by_table = given not in names and _has_tables_of_names(flags, choices)
+        names = [each for each in (*given, *endpoints_named(rules)) if is_looked_up(each, choices)]
+        by_table = bool({*given} - {*names}) and _has_tables_of_names(flags, choices)
         if not names and not by_table:
             return flags
         way = service_access.to_endpoints(choices)
     ids: dict[str, str] = {}
-    its_name = given
+    known: dict[str, str] = {}
 
     async def look() -> int:
-        nonlocal its_name
         account = connect(way)
         async with account.service:
             for each in names:
                 ids[each] = await endpoint_id(each, account)
             if by_table:
-                its_name = await _name_of(given, account)
+                known.update(await _names_by_id(account))
         return 0
 
     if code := execute(look):
         raise typer.Exit(code)
-    found = {**flags, run_request.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
+    if pool.members or len(given) > 1:
+        found = {**flags, ENDPOINT_IDS: {**{known[each]: each for each in given if each in known}, **ids}}
+    else:
+        [only] = given
+        its_id = ids.get(only, only)
+        found = {**flags, run_request.ENDPOINT.name: its_id, ENDPOINT_NAME: known.get(its_id, only)}
     if not ids.keys() & set(endpoints_named(rules)):
         return found
     return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.value_type.write(with_ids(rules, ids)))}
@@ -103,8 +108,8 @@ def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
     return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.file.endpoints))
 
 
-async def _name_of(given: str, account: "Account") -> str:
-    """What the endpoint with that id is called; the id where the account has none such. Raises `StoppedError`."""
+async def _names_by_id(account: "Account") -> dict[str, str]:
+    """What the account's endpoints are called. Raises `StoppedError`."""
     from orchestrator.client import RefusedError
 
     try:
@@ -113,7 +118,7 @@ async def _name_of(given: str, account: "Account") -> str:
         raise StoppedError(
             f"[endpoints.NAME] of the configuration file: {error}; by their ids they need no list"
         ) from None
-    return next((each.name for each in known if each.id == given), given)
+    return {each.id: each.name for each in known}
 
 
 async def endpoint_id(given: str, account: "Account") -> str:

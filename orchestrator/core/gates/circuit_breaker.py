@@ -147,7 +147,9 @@ STALE_US: Final = 120 * SECOND_US
 
 
 class Connectivity:
-    """What the requests of all kinds tell about the way to the service: for the display, decides nothing."""
+    """What the requests of all kinds tell about the way to the service: for the display, and whether a member of a pool
+    is well.
+    """
 
     def __init__(self) -> None:
         self._first_at: int | None = None

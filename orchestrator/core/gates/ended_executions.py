@@ -51,4 +51,5 @@ def ended_by(step: Transition) -> EndedExecution | None:
         said = shortened(f"{step.trouble}: {summary_of(message)}".strip(), HINT_CHARS_MAX)
         execution = RatedExecution(is_failed=True, kind=error_key(step.trouble, message), summary=said)
         return EndedExecution(DurationTotals.one(execution_ms, failed=True), execution)
-    return EndedExecution(DurationTotals.one(execution_ms)) if step.trouble in MAY_HAVE_RUN else None
+    may_have_run = step.trouble in MAY_HAVE_RUN or execution_ms is not None  # which was cut off, by us
+    return EndedExecution(DurationTotals.one(execution_ms)) if may_have_run else None

@@ -42,6 +42,9 @@ class Gate(StrEnum):
     SUSPECT = "suspect"
     REFUSED = "refused"
     UNANSWERED = "unanswered"
+    MEMBER = "member"
+    """It is one of a pool, and not well."""
+
     OUTSTANDING = "outstanding"
     UNSERVABLE = "unservable"
     """The process at work cannot serve the run at all."""

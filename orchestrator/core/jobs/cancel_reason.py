@@ -17,6 +17,9 @@ class CancelWhy(StrEnum):
     STUCK = "stuck"
     """It does not come to an end; the job is to be sent anew."""
 
+    MOVED = "moved"
+    """It waits at a member of a pool that is not well; the job is to go to another. One that has begun stays."""
+
     ASKED = "asked"
     """A person cancelled the run, which may yet go on."""
 

@@ -48,6 +48,9 @@ class ReasonCode(StrEnum):
     REPEATED_ID = "repeated_id"
     """The service gave it the id of another job."""
 
+    MOVED = "moved"
+    """It waited at a member of a pool that is not well, and was cancelled there."""
+
     NOTHING_YIELDED = "nothing_yielded"
     """It finished without an output, and its stream is read out."""
 
@@ -67,6 +70,7 @@ _SENTENCES: Final = {
     ReasonCode.JOB_CANCELLED: "asked for",
     ReasonCode.REVALIDATED: "recheck",
     ReasonCode.REPEATED_ID: "the service gives a new job the id of another",
+    ReasonCode.MOVED: "cancelled there to go to another member of the pool",
     ReasonCode.NOTHING_YIELDED: (
         "there is neither an output nor a chunk of a stream: the service hands each chunk out once"
     ),

@@ -119,8 +119,13 @@ def leaves_extra(step: Transition) -> bool:
 
 
 def leaves_in_doubt(step: Transition) -> bool:
-    """Whether `step` ends a job of which the service may hold a submission that nobody can name yet."""
-    return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN
+    """Whether `step` gives up a submission that the service may hold: the job is cancelled while nobody can name it, or
+    is sent anew as nothing of its endpoint can be heard.
+    """
+    before = step.before.state
+    if step.event is Event.CANCELLED:
+        return before is State.UNCERTAIN
+    return step.event is Event.RETRIED and step.trouble is FailureClass.UNCERTAIN and before is State.OUTSTANDING
 
 
 def is_of_latest(step: Transition) -> bool:

@@ -23,13 +23,18 @@ JOB_CANCELLED_UNCERTAIN: Final = f"{JOB_CANCELLED}; the answer to its submission
 """The same of a job that was cancelled without its run."""
 
 
-def claimed(job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bool = False) -> Transition:
-    """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment."""
+def claimed(
+    job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bool = False, endpoint: int | None = None
+) -> Transition:
+    """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment. It is at
+    `endpoint` from now on, or (None) where it was.
+    """
     return transition(
         job,
         Event.CLAIMED,
         ReasonCode.RUN,
         at,
+        endpoint=job.endpoint if endpoint is None else endpoint,
         submission=submission,
         attempt=job.attempt + 1,
         first_attempt=job.attempt + 1,

@@ -78,6 +78,14 @@ class PollPlan:
         """The entry of `job`, if it is outstanding."""
         return self._entries.get(job)
 
+    def waiting(self, run: int) -> list[Job]:
+        """The outstanding jobs of `run` of which nobody has heard that their execution has begun."""
+        return [entry.job for entry in self._entries.values() if entry.job.run == run and entry.begun_at is None]
+
+    def of_run(self, run: int) -> list[Job]:
+        """All that are outstanding of `run`."""
+        return [entry.job for entry in self._entries.values() if entry.job.run == run]
+
     def allow(self, per_s: float, *, share: float = 1.0) -> None:
         """So many questions a second there may be from now on; for the moment, after 429s, that `share` of it."""
         self.deadlines.allow(per_s * share)

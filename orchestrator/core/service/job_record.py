@@ -48,6 +48,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     not the job that it came for.
     """
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a worker had it at any time."""
+        return bool(self.execution_ms) or self.worker_id is not None
+
     def may_be_of(self, remote_id: str) -> bool:
         """Whether it can be about the job `remote_id`: an id that is there must be the right one."""
         return not self.is_misnamed and self.remote_id in (None, remote_id)

@@ -127,7 +127,7 @@ class Fleet:
         self._throttled = wanted - self.scaling.with_machine(wanted)
         missing = self.scaling.with_machine(wanted) - len(self._workers)
         started = tuple(self._start(now) for _ in range(missing)) if now >= self._restart_at else ()
-        self._settled = now >= self._restart_at and len(self._workers) <= self.scaling.workers_max
+        self._settled = now >= self._restart_at and len(self._workers) <= self.scaling.most
         return FleetChange(started=started, stopped=stopped, readied=readied or self._finish_cold_starts(now))
 
     def next_due(self, waiting: Mapping[str, ServiceJob], in_progress: int) -> int | None:
@@ -261,10 +261,12 @@ class Fleet:
                 del self._guests[worker_id]
 
     def _surplus(self, waiting: int, in_progress: int, now: int) -> Iterable[str]:
-        """The workers to stop: above the maximum (first those that are not up yet), or idle for too long."""
-        keep = max(self.scaling.workers_min, self.scaling.needed(waiting + in_progress))
+        """The workers to stop: above the maximum, or more than there are machines for (first those that are not up
+        yet), or idle for too long.
+        """
+        keep = min(max(self.scaling.workers_min, self.scaling.needed(waiting + in_progress)), self.scaling.most)
         spare = len(self._workers) - keep
-        excess = len(self._workers) - self.scaling.workers_max
+        excess = len(self._workers) - self.scaling.most
         starting = tuple(islice(reversed(self._starting), max(0, excess)))
         yield from starting
         spare, excess = spare - len(starting), excess - len(starting)
@@ -293,9 +295,9 @@ class Fleet:
         elif room:
             for job in islice(self._uncovered(waiting), 1):
                 yield max(self._restart_at, job.queued_at + self.scaling.delay_us)
-        if live > scaling.workers_max and (self._free or self._starting):
+        if live > scaling.most and (self._free or self._starting):
             yield 0
-        elif live > max(scaling.workers_min, needed) and self._free:
+        elif live > min(max(scaling.workers_min, needed), scaling.most) and self._free:
             yield min(worker.idle_since for worker in self._free.values()) + self.scaling.idle_us
 
     def _start(self, now: int) -> str:

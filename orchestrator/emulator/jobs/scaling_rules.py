@@ -94,6 +94,11 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
         """How long a job waits until it starts a worker beside others, for QUEUE_DELAY."""
         return round(self.scaler_value * SECOND_US)
 
+    @property
+    def most(self) -> int:
+        """How many workers there can be."""
+        return self.with_machine(self.workers_max)
+
     def with_machine(self, workers: int) -> int:
         """How many of so many workers there is a machine for."""
         return workers if self.machines is None else min(workers, self.machines)

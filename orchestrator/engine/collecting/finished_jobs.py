@@ -56,7 +56,7 @@ class FinishedJobs:
         if (begun_at := begun_at_of(job, record, now)) is not None:
             self._endpoint.outstanding.plan.began(entry, begun_at - (job.sent_at or 0))
         if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
-            return transitions.deferred(
+            step = transitions.deferred(
                 job,
                 due_at=now + backoff_us(job.deferrals + 1, job.id),
                 reason="the /retry was not applied",
@@ -64,6 +64,7 @@ class FinishedJobs:
                 trouble=FailureClass.TRANSPORT,
                 retry_until=entry.deadline if entry.retry_in_doubt is ReasonCode.RETRY_UNANSWERED else None,
             )
+            return self._endpoint.homes.homeward(step)
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_us(job.run), now)
         end = await self._segments.end(job, record) if job.segment else None
         is_result = record.status == "COMPLETED" and (end is None or end.report is None)

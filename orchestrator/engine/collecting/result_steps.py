@@ -52,16 +52,45 @@ def on_finished(
         outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
         return on_completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_from(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
-    if verdict.trouble is FailureClass.CANCELLED and cancel_why is CancelWhy.STUCK:
-        stuck = outcome_from(job, record, trouble=FailureClass.TIMED_OUT, message=STUCK, margin_us=None)
-        return on_failed(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
     if verdict.trouble is FailureClass.CANCELLED:
-        return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
+        return _on_cancelled(endpoint, job, record, outcome, cancel_why, end)
     if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_from(job, record, trouble=FailureClass.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     return on_failed(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
+
+
+def _on_cancelled(
+    endpoint: Endpoint,
+    job: Job,
+    record: Record,
+    outcome: Outcome,
+    cancel_why: CancelWhy | None,
+    end: SegmentEnd | None,
+) -> Transition:
+    """The step for `job`, which was cancelled at the service. What was to be moved is sent anew, and counts as another
+    execution only if it had begun after all.
+    """
+    now = endpoint.clock.now()
+    if cancel_why is CancelWhy.STUCK:
+        stuck = outcome_from(job, record, trouble=FailureClass.TIMED_OUT, message=STUCK, margin_us=None)
+        return on_failed(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
+    if cancel_why is not CancelWhy.MOVED:
+        return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
+    if not record.has_begun:
+        return endpoint.homes.homeward(transitions.deferred(job, due_at=now, reason=ReasonCode.MOVED, at=now))
+    step = transitions.retried(
+        job,
+        FailureClass.CANCELLED,
+        due_at=now,
+        retry_until=None,
+        reason=ReasonCode.MOVED,
+        at=now,
+        end=end,
+        previous_outcome=outcome,
+    )
+    return endpoint.homes.homeward(step)
 
 
 def on_completed(
@@ -85,7 +114,7 @@ def _given_back(
     if isinstance(follows, Exhausted):
         outcome = outcome_from(job, record, trouble=FailureClass.FAILED, message=follows.message, margin_us=None)
         return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
-    return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
+    return endpoint.homes.homeward(transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now))
 
 
 def on_failed(
@@ -108,20 +137,12 @@ def on_failed(
     trouble = outcome.trouble
     assert trouble is not None
     now = endpoint.clock.now()
-    if end is not None:
-        follows = after_segment(end, segments=job.attempt, limits=settings.segments)
-        if isinstance(follows, Exhausted):
-            told = f"{follows.message}; the last one ended with: {outcome.message}"
-            outcome = msgspec.structs.replace(outcome, message=told)
-            return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
-        if follows is not None:
-            wait_us = 0 if trouble in (FailureClass.LOST, FailureClass.EXPIRED) else backoff_us(1, job.id)
-            return transitions.continued(
-                job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble, previous_outcome=outcome
-            )
+    if end is not None and (step := _after_segment(endpoint, job, outcome, reason, end)) is not None:
+        return step
     policy = own_policy(settings.policy, job.policy, job.escalated)
     taken = next_step(settings.escalate, trouble, outcome.message or "", job.escalated)
     is_free = taken is not None and taken.step.is_free
+    other = endpoint.homes.other_than(job.run, endpoint.id)
     decision = decide(
         job,
         trouble,
@@ -130,7 +151,7 @@ def on_failed(
         retention_us=endpoint.estimates.retention_us(job.run),
         reserve_us=endpoint.estimates.here_us(policy.timeout_ms * 1000)
         + (endpoint.estimates.durations.queue.p95_us or 0),
-        is_retained=is_retained and end is None and not endpoint.remote_ids.are_repeated,
+        is_retained=is_retained and end is None and other is None and not endpoint.remote_ids.are_repeated,
         is_free=is_free,
     )
     if isinstance(decision, Abandon):
@@ -140,7 +161,7 @@ def on_failed(
     if not is_free and (spent := endpoint.retries.why_spent(job.run, trouble)) is not None:
         return transitions.abandoned(job, outcome, reason=spent, at=now, end=end)
     escalation = None if taken is None else endpoint.retries.escalation(job, taken)
-    return transitions.retried(
+    step = transitions.retried(
         job,
         trouble,
         due_at=decision.due_at,
@@ -152,3 +173,27 @@ def on_failed(
         escalation=escalation,
         previous_outcome=outcome,
     )
+    if step.after.endpoint == job.endpoint and other is not None:
+        return msgspec.structs.replace(step, after=msgspec.structs.replace(step.after, endpoint=other))
+    return endpoint.homes.homeward(step)
+
+
+def _after_segment(
+    endpoint: Endpoint, job: Job, outcome: Outcome, reason: Reason, end: SegmentEnd
+) -> Transition | None:
+    """The step for a resumable `job` whose segment came to nothing: the next segment, or the end; None where it has
+    come no further, and is to be executed again as any other.
+    """
+    now, trouble = endpoint.clock.now(), outcome.trouble
+    follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
+    if isinstance(follows, Exhausted):
+        told = f"{follows.message}; the last one ended with: {outcome.message}"
+        outcome = msgspec.structs.replace(outcome, message=told)
+        return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
+    if follows is None:
+        return None
+    wait_us = 0 if trouble in (FailureClass.LOST, FailureClass.EXPIRED) else backoff_us(1, job.id)
+    step = transitions.continued(
+        job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble, previous_outcome=outcome
+    )
+    return endpoint.homes.homeward(step)

@@ -20,6 +20,7 @@ from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
+from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.endpoint.run_stops import RunStops
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -32,8 +33,8 @@ class Endpoint:
     """One endpoint of the service, as this process uses it.
 
     `id` is its number in the ledger. `warn` says something that the user should not miss, in which `word` words what
-    people can do. `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of
-    what the service says.
+    people can do. `homes` says where the jobs of pools wait. `owed` is woken when something is to be cancelled at the
+    service, and `scrub` takes secrets out of what the service says.
     """
 
     id: int
@@ -43,6 +44,7 @@ class Endpoint:
     retries: RetryBudgets
     webhooks: bool
     warn: Callable[[str], None]
+    homes: RunHomes = field(default_factory=RunHomes)
     owed: Subscribers = field(default_factory=Subscribers)
     word: Wording = plain
     is_local: bool = False

@@ -10,6 +10,7 @@ from orchestrator.core.polling.admission import Throughput
 from orchestrator.core.polling.latency import Durations
 from orchestrator.core.polling.result_retention import RetentionEstimate
 from orchestrator.core.polling.webhook_health import WebhookHealth
+from orchestrator.core.pools.member_pace import MemberPace
 from orchestrator.core.service.job_record import Record, sane_ms
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -42,6 +43,9 @@ class EndpointEstimates:
         self.retention = RetentionEstimate()
         self.throughput = Throughput()
         self.webhook_health = WebhookHealth(expected=webhooks)
+        self.pace: MemberPace | None = None
+        """How fast it is, where that is to be known exactly: it is one of a pool."""
+
         self.running = 0
         """How many jobs were in execution when the service was last asked how many."""
 
@@ -122,8 +126,16 @@ class EndpointEstimates:
         """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""
         if record.status == "CANCELLED":
             return
+        if self.pace is not None:
+            waited_us, execution_us = self._here(record.delay_ms), self._here(record.execution_ms)
+            told_at = (job.sent_at or now) + (waited_us or 0) + (execution_us or 0)
+            ended_at = min(told_at, now) if job.is_first_execution and waited_us is not None else now
+            self.pace.observe(ended_at, waited_us=waited_us, execution_us=execution_us)
         whole_ms = None if job.sent_at is None else max(now - job.sent_at, 0) // 1_000
         self._took(self._here_ms(record.delay_ms), self._here_ms(record.execution_ms), whole_ms)
+
+    def _here(self, there_ms: int | None) -> int | None:
+        return None if there_ms is None else self.here_us(there_ms * 1_000)
 
     def _here_ms(self, there_ms: int | None) -> int | None:
         return None if there_ms is None else self.here_us(there_ms * 1_000) // 1_000

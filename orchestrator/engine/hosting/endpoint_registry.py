@@ -9,6 +9,7 @@ from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
+from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import Console
@@ -70,15 +71,13 @@ class EndpointRegistry:
         self.validators = ValidationPool(self.settings_of, console.warn, make_code=dependencies.user_code)
         self.retries = RetryBudgets(self.settings_of)
         ledger.writer.subscribe(self.retries.on_steps)
+        self.homes = RunHomes()
         self.owed = Subscribers()
         """Who is woken when something is to be cancelled at a service."""
 
         self.endpoints: dict[int, Endpoint] = {}
         self.served: dict[int, ServedEndpoint] = {}
         """The same endpoints, with what works there."""
-
-        self.of_run: dict[int, list[int]] = {}
-        """Those of each run that is collected for: its own, and then the others to which jobs of it were sent again."""
 
         self.fresh: list[int] = []
         """Those at which nothing is collected yet."""
@@ -95,9 +94,7 @@ class EndpointRegistry:
             if webhooks is not None:
                 webhooks.share(api.down)
         self.retries.place(run)
-        numbers = self.of_run.setdefault(run.id, [])
-        if run.endpoint_id not in numbers:
-            numbers.append(run.endpoint_id)
+        self.homes.place(run, self.settings_of[run.id])
 
     def _serve(self, run: Run, api: ServerlessEndpoint, *, webhooks: bool) -> None:
         """Serves the endpoint of `run`, which is not served yet."""
@@ -110,6 +107,7 @@ class EndpointRegistry:
             retries=self.retries,
             webhooks=webhooks,
             warn=self._console.warn,
+            homes=self.homes,
             owed=self.owed,
             word=self._dependencies.word,
             is_local=is_local,

@@ -12,6 +12,7 @@ from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.hosting.pool_watch import PoolWatch
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
@@ -52,13 +53,14 @@ class RunHost:
         self.reach = reach
         self._said = said
         self.say = console.info
+        self.pool_watch = PoolWatch(ledger, runs.pools, runs.settings_of, endpoints.owed)
         self.workers = WorkerScaling(
             ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, console=console
         )
         self.control = RunController(
             ledger=ledger,
             brakes=runs.brakes,
-            is_served=endpoints.of_run.__contains__,
+            is_served=endpoints.homes.endpoints.__contains__,
             warn=console.warn,
             changed=runs.on_change,
             owed=endpoints.owed,
@@ -78,8 +80,20 @@ class RunHost:
         for there in await self.ledger.runs.elsewhere(run.id):
             await self.reach(there)
             await self.runs.extend(session, there)
+        await self._reach_members(run, session)
         await self.reach_escalation(run)
         return session
+
+    async def _reach_members(self, run: Run, session: RunSession) -> None:
+        """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""
+        for member in self.runs.settings_of[run.id].members:
+            if member.endpoint != run.endpoint and not self.endpoints.retries.is_placed(run.id, member.endpoint):
+                there = await self.ledger.runs.at_endpoint(run, member.endpoint)
+                await self.reach(there)
+                await self.runs.extend(session, there)
+        self.runs.learn_pool(session)
+        if self.runs.pools.of and not self.pool_watch.is_served:
+            await self.groups.taking.start(self.pool_watch.serve)
 
     async def serve_all(self) -> None:
         """Serves every run of which something is left."""
@@ -99,6 +113,8 @@ class RunHost:
             if session is None:
                 self.endpoints.services.check_reach(run)
                 session = await self.take_on(run)
+            else:  # its settings may be others by now
+                await self._reach_members(run, session)
             await self.reach_escalation(run)  # its settings may be others by now
             await session.recount()
             await self.workers.raise_for(run)
@@ -155,7 +171,7 @@ class RunHost:
                 await session.go_on()
             return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
         [run] = await self.ledger.runs.all([run.id])
-        self.endpoints.of_run.pop(run.id, None)  # one that cannot be served here has none
+        self.endpoints.homes.endpoints.pop(run.id, None)  # one that cannot be served here has none
         await self.reach(run)
         if session is not None:
             await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))

@@ -11,6 +11,9 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
 from orchestrator.engine.hosting.webhook_listener import Webhook
+from orchestrator.engine.pools.member_line import MemberLine
+from orchestrator.engine.pools.pools import Pools
+from orchestrator.engine.pools.run_pool import RunPool
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
@@ -54,6 +57,7 @@ class RunRegistry:
         """As they were given last, by the numbers of their runs."""
 
         self.brakes = ServedBrakes(ledger, self._clock, self.settings_of, console=console, word=dependencies.word)
+        self.pools = Pools(endpoints.homes)
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
 
@@ -85,14 +89,24 @@ class RunRegistry:
         counts = await self._ledger.runs.counts_by_run()
         self.unfinished = {run for run, of_run in counts.items() if unfinished(of_run)}
         others: list[Run] = []
-        for run in [*await self._ledger.runs.all(), *await self._ledger.runs.elsewhere()]:
+        runs = await self._ledger.runs.all()
+        for run in runs:
             self.settings_of.setdefault(run.id, run.settings)
+            self.learn_home(run)
+        for run in [*runs, *await self._ledger.runs.elsewhere()]:
             if run.settings.retry_budget is not None and run.id not in self._endpoints.retries.progress:
                 await self._progress_of(run)  # its results may come, and nobody have it served here
-            is_there = run.endpoint_id in self._endpoints.of_run.get(run.id, ())
+            is_there = run.endpoint_id in self._endpoints.homes.endpoints.get(run.id, ())
             if not is_there and self._endpoints.services.is_reachable(run):
                 others.append(run)
         return others
+
+    def learn_home(self, run: Run) -> None:
+        """Where the jobs of `run`, as it is at its own endpoint, wait if it has a pool."""
+        if self.settings_of[run.id].members:
+            self._endpoints.homes.of[run.id] = run.endpoint_id
+        else:
+            self.pools.forget(run.id)
 
     async def open_session(
         self, run: Run, *, control: RunController, taking: TaskGroup, said: Callable[[], ProcessReport]
@@ -142,6 +156,38 @@ class RunRegistry:
         )
         return RunAtEndpoint(served.endpoint, served.dispatcher, sending)
 
+    def learn_pool(self, session: RunSession) -> None:
+        """The run of `session` has the pool that its settings name from now on, or none."""
+        run, settings = session.run, self.settings_of[session.run.id]
+        members = {each.endpoint for each in settings.members}
+        pool = self.pools.of.get(run.id)
+        if not members:
+            self.pools.forget(run.id)
+            pool = None
+        elif pool is None or pool.home != run.endpoint_id:
+            pool = self.pools.open(self._new_pool(session))
+        names = {part.endpoint.id: self._endpoints.retries.name_of(run.id, part.endpoint.id) for part in session.parts}
+        numbers = self._endpoints.homes.members[run.id] = {number for number, name in names.items() if name in members}
+        if pool is not None:
+            pool.keep(numbers)
+        for part in session.parts:
+            number = part.endpoint.id
+            if pool is None or number not in numbers:
+                part.sending.join(None)
+                continue
+            pool.add(number, names[number], self.pools.member(part.endpoint))
+            part.sending.join(MemberLine(pool, part.endpoint, self._ledger))
+
+    def _new_pool(self, session: RunSession) -> RunPool:
+        number = session.run.id
+        return RunPool(
+            number,
+            session.run.endpoint_id,
+            progress=session.progress,
+            settings=lambda: self.settings_of[number],
+            clock=self._clock,
+        )
+
     async def extend(self, session: RunSession, there: Run) -> None:
         """Serves the run also `there`, at another endpoint, which is known."""
         if session.part(there.endpoint_id) is None:
@@ -152,7 +198,8 @@ class RunRegistry:
         self.unservable.pop(run, None)
         self.sessions.pop(run, None)
         self.brakes.forget(run)
-        self._endpoints.of_run.pop(run, None)
+        self._endpoints.homes.endpoints.pop(run, None)
+        self.pools.forget(run)
         self.unfinished.discard(run)
 
     @property

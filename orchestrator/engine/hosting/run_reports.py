@@ -37,12 +37,12 @@ def run_reports(
 
 
 def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckSummary) -> RunReport:
-    if run not in endpoints.of_run:
+    if run not in endpoints.homes.endpoints:
         unservable = runs.unservable.get(run)
         hold = unservable and Hold(Gate.UNSERVABLE, unservable.why, stops=False)
         return RunReport(blocked_by=hold, is_unserved=True)
     session = runs.sessions.get(run)
-    own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.of_run[run]]
+    own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.homes.endpoints[run]]
     report = reduce(together, others, own)
     if session is not None and others:
         report = replace(report, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)

@@ -1,6 +1,6 @@
 """One run, as the engine serves it: how it stands, and its sending."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from anyio.abc import TaskGroup
@@ -143,6 +143,11 @@ class RunSession(ServedRun):
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
         return min(part.endpoint.estimates.retention_us(self.run.id) for part in self._parts)
+
+    @property
+    def parts(self) -> Sequence[RunAtEndpoint]:
+        """All of its parts, that at its own endpoint first."""
+        return tuple(self._parts)
 
     @property
     def own(self) -> RunAtEndpoint:

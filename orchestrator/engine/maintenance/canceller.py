@@ -16,7 +16,8 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.outcomes import cancel_outcome
+from orchestrator.core.polling.stuck_jobs import QUEUED
+from orchestrator.core.service.outcomes import Terminal, Unfinished, cancel_outcome, status_outcome
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -115,6 +116,10 @@ class Canceller:
         if not await self._ledger.jobs.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return
+        if owed.why is CancelWhy.MOVED and (status := await self._status(endpoint, owed)) != QUEUED:
+            permit.give_back()
+            await self._leave(owed, status, until)
+            return
         try:
             again = cancel_outcome(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
         except (NotSent, Unanswered) as error:
@@ -123,9 +128,35 @@ class Canceller:
             self._troubles.pop(owed.submission, None)
             until[owed.submission] = None
             return
+        self._put_off(owed, again.retry_after_s or 0, until)
+
+    def _put_off(self, owed: OwedCancel, asked_s: float, until: dict[int, int | None]) -> None:
         troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
-        asked_us = int(min(again.retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+        asked_us = int(min(asked_s, BACKOFF_S_MAX) * SECOND_US)
         until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
+
+    async def _status(self, endpoint: Endpoint, owed: OwedCancel) -> str | None:
+        """How the submission stands; None where that was not told. What is to be moved may have begun meanwhile, and
+        would be cut off by its `/cancel`.
+        """
+        permit = await endpoint.api.limiter.permit_within(Operation.STATUS, TURN_S_MAX)
+        if permit is None:
+            return None
+        try:
+            answer = await endpoint.api.status(permit, owed.remote_id)
+        except (NotSent, Unanswered):
+            return None
+        found = status_outcome(answer, owed.remote_id)
+        return found.record.status if isinstance(found, Unfinished | Terminal) else None
+
+    async def _leave(self, owed: OwedCancel, status: str | None, until: dict[int, int | None]) -> None:
+        """What is to be moved does not wait there any more, as its `status` says; where that is None nobody knows."""
+        if status is None:
+            self._put_off(owed, 0, until)
+            return
+        self._troubles.pop(owed.submission, None)
+        await self._ledger.jobs.cancels.drop([owed.submission])
+        self._endpoints[owed.endpoint].outstanding.hint(owed.job)
 
 
 def _parted(page: Sequence[OwedCancel], now: int) -> tuple[list[OwedCancel], list[OwedCancel]]:

@@ -116,7 +116,7 @@ class Janitor:
             repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING, is_meant):
             forgotten = [job for job in page if self._is_local(job)]
-            await self._ledger.writer.apply([queued_again(job, self._ledger.now()) for job in forgotten])
+            await self._ledger.writer.apply([self._forgotten(job) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay.update(map(self._repaid_for, kept))
@@ -148,10 +148,13 @@ class Janitor:
     def _is_local(self, job: Job) -> bool:
         return self._endpoints[job.endpoint].is_local
 
+    def _forgotten(self, job: Job) -> Transition:
+        return self._endpoints[job.endpoint].homes.homeward(queued_again(job, self._ledger.now()))
+
     def _left(self, job: Job, never_left: Collection[int]) -> Transition:
-        return left_submitting(
-            self._endpoints[job.endpoint], job, self._ledger.now(), never_left=job.submission in never_left
-        )
+        endpoint = self._endpoints[job.endpoint]
+        step = left_submitting(endpoint, job, self._ledger.now(), never_left=job.submission in never_left)
+        return endpoint.homes.homeward(step)
 
     def _repaid_for(self, job: Job) -> FailureClass | None:
         """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.

@@ -64,7 +64,9 @@ class Reconciler:
         return endpoint is not None and now - claimed_at > CLAIM_US_MAX and job.id not in endpoint.claimed
 
     def _left(self, job: Job, never_left: Collection[int], now: int) -> Transition:
-        return left_submitting(self.endpoints[job.endpoint], job, now, never_left=job.submission in never_left)
+        endpoint = self.endpoints[job.endpoint]
+        step = left_submitting(endpoint, job, now, never_left=job.submission in never_left)
+        return endpoint.homes.homeward(step)
 
     async def _adopt_unattended(self, number: int) -> None:
         endpoint, after, adopted = self.endpoints[number], (0, 0), 0

@@ -216,5 +216,5 @@ def _hold(said: RunReport, *, is_told: bool) -> str:
 
 def spent(settings: RunSettings | None, took: DurationTotals) -> float | None:
     """What executions have cost, those whose time is not known as much as the others; None where no price is known."""
-    price = None if settings is None else settings.price_per_second
+    price = None if settings is None else settings.price
     return None if price is None else round(price * (took.total_ms / 1_000 + took.untimed * took.mean_s), 6)

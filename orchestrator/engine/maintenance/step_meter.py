@@ -84,7 +84,7 @@ class StepMeter:
 
     def _price(self, run: int) -> float | None:
         settings = self._settings_of.get(run)
-        return None if settings is None else settings.price_per_second
+        return None if settings is None else settings.price
 
     @staticmethod
     def _counts(of: dict[int, StepCounts], number: int) -> StepCounts:

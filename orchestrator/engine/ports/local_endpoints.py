@@ -5,8 +5,12 @@ would be an eighth of every other start.
 """
 
 import os
+from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.errors import UsageError
 from orchestrator.settings.words_and_defaults import LOCAL
 
@@ -31,3 +35,11 @@ def absolute_endpoint(endpoint: str) -> str:
     if not colon or not file or not function:
         raise UsageError(f"<setting endpoint={endpoint}>: write local:FILE.py:FUNCTION")
     return f"{LOCAL}{os.path.realpath(file)}:{function}"
+
+
+def absolute_members(members: Sequence[MemberSettings]) -> tuple[MemberSettings, ...]:
+    """The members of a pool; those that are `local:` ones with the full paths of their files. Raises `UsageError`."""
+    return tuple(
+        replace(each, endpoint=absolute_endpoint(each.endpoint)) if is_local(each.endpoint) else each
+        for each in members
+    )

@@ -38,6 +38,11 @@ class RetryBudgets:
         """`run` may be at that endpoint."""
         self._numbers[run.id, run.endpoint] = run.endpoint_id
 
+    def name_of(self, run: int, endpoint: int) -> str:
+        """What the endpoint of that number, where `run` may be, is called; empty where it may not be there."""
+        found = (name for (of, name), number in self._numbers.items() if (of, number) == (run, endpoint))
+        return next(found, "")
+
     def is_placed(self, run: int, endpoint: str) -> bool:
         """Whether it may."""
         return (run, endpoint) in self._numbers

@@ -63,6 +63,8 @@ class ClaimTurns:
                 continue
             available = at_once if result.most is None else min(at_once, result.most)
             wanted = min(available - ahead, self.admissible(run))
+            if wanted > 0 and run.member_line is not None and operation is not Operation.RETRY:
+                wanted = min(wanted, run.member_line.room)
             if available - ahead > available // 2 and wanted > 0:
                 found[run.run] = wanted
             else:

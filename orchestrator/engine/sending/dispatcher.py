@@ -68,9 +68,15 @@ class Dispatcher:
             lane.wake()
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
-        here = self._endpoint.id
-        queued = {step.after.run for step in taken if step.after.state is State.QUEUED and step.after.endpoint == here}
-        for run in queued & self.turns.runs.keys():
-            self.turns.runs[run].on_queued()
+        runs = self.turns.runs
+        queued = {
+            step.after.run
+            for step in taken
+            if step.after.state is State.QUEUED
+            and (sender := runs.get(step.after.run)) is not None
+            and sender.waits_here(step.after)
+        }
+        for run in queued:
+            runs[run].on_queued()
             for lane in self._lanes:
                 lane.wake()

@@ -62,7 +62,7 @@ class RequestSender:
             self._claimed.release(claim.job.id)
         with anyio.CancelScope(shield=True):
             await self._ledger.writer.apply(
-                [put_back_until(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
+                [put_back_until(self._endpoint, claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
             )
 
     async def send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
@@ -74,10 +74,10 @@ class RequestSender:
         except UnusableVariables as error:  # one went since the input was checked, or nobody had to allow any then
             permit.give_back()
             self._endpoint.runs.lack(job.run, error.with_advice, error.names)
-            step = put_back_until(job, due_at=sent_at, reason=str(error), now=sent_at)
+            step = put_back_until(self._endpoint, job, due_at=sent_at, reason=str(error), now=sent_at)
         except UnusableInputError as error:
             permit.give_back()
-            step = rejected(job, f"not sent: {error}", now=sent_at)
+            step = self._endpoint.homes.homeward(rejected(job, f"not sent: {error}", now=sent_at))
         except BaseException:
             self._claimed.release(job.id)
             raise

@@ -37,11 +37,11 @@ def on_response(  # noqa: PLR0911  one for each outcome
                 return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now, ttl_us=ttl_us)
             return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
         case Deferred(trouble, reason, retry_after_s):
-            return _deferred(job, trouble, reason, retry_after_s or 0, now)
+            return _deferred(endpoint, job, trouble, reason, retry_after_s or 0, now)
         case Rejected(reason):
-            return rejected(job, reason, now=now)
+            return endpoint.homes.homeward(rejected(job, reason, now=now))
         case Pointless(reason):
-            return put_back_until(job, due_at=now, reason=reason, now=now)
+            return put_back_until(endpoint, job, due_at=now, reason=reason, now=now)
         case Uncertain(reason, is_repeated_id):
             why = ReasonCode.REPEATED_ID if is_repeated_id else reason
             return _unanswered(endpoint, job, why, sent_at=sent_at, now=now)
@@ -51,12 +51,12 @@ def on_response(  # noqa: PLR0911  one for each outcome
             assert_never(outcome)
 
 
-def _deferred(job: Job, trouble: FailureClass, reason: str, asked_s: float, now: int) -> Transition:
+def _deferred(endpoint: Endpoint, job: Job, trouble: FailureClass, reason: str, asked_s: float, now: int) -> Transition:
     if job.by_retry and trouble is FailureClass.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
-        return transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble)
+        return endpoint.homes.homeward(transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble))
     # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
     wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
-    return put_back_until(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
+    return put_back_until(endpoint, job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
 
 
 def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, now: int) -> Transition:
@@ -65,9 +65,13 @@ def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, n
     return transitions.unanswered(job, settle_at=endpoint.settle_at(job, now), reason=reason, at=now)
 
 
-def put_back_until(job: Job, *, due_at: int, reason: str, now: int, trouble: FailureClass | None = None) -> Transition:
-    """`job` waits until `due_at`, at no cost; what was to go by `/retry` still is."""
-    return transitions.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
+def put_back_until(
+    endpoint: Endpoint, job: Job, *, due_at: int, reason: str, now: int, trouble: FailureClass | None = None
+) -> Transition:
+    """`job` of `endpoint` waits until `due_at`, at no cost; what was to go by `/retry` still is."""
+    return endpoint.homes.homeward(
+        transitions.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
+    )
 
 
 def rejected(job: Job, reason: str, *, now: int) -> Transition:

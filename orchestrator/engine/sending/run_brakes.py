@@ -262,6 +262,7 @@ class RunBrakes:
                     settings,
                     at_service=progress.at_service + self._claiming,
                     endpoint=None if endpoint is None else endpoint.id,
+                    per_day=_per_day(self.run, settings, endpoint),
                     at_endpoint=at_endpoint + self._claiming,
                     now=self._ledger.now(),
                 )
@@ -287,3 +288,10 @@ class RunBrakes:
 
 def _text(setting: Setting[Any], settings: RunSettings) -> str:
     return " ".join(setting.value_type.write(getattr(settings, setting.name)))
+
+
+def _per_day(run: Run, settings: RunSettings, endpoint: Endpoint | None) -> float:
+    """What all runs may spend in a day at `endpoint`; 0 for any amount."""
+    if not settings.members or endpoint is None:
+        return settings.budget_per_day
+    return settings.budget_per_day_at(endpoint.retries.name_of(run.id, endpoint.id))

@@ -14,12 +14,11 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
-from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.pools.member_line import MemberLine
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.request_builder import RequestBuilder
-from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger
@@ -66,6 +65,9 @@ class RunSender:
         self._clock = endpoint.clock
         self._controls = controls
         self._progress = progress
+        self.member_line: MemberLine | None = None
+        """What the endpoint takes as a member of the run's pool; None where it is in none."""
+
         self._prospects = TtlFilter(endpoint)
         self._none_before = dict.fromkeys(SENDING, 0)
         """No job is due before, unless the feed tells of one."""
@@ -88,8 +90,20 @@ class RunSender:
     def on_queued(self) -> None:
         """There may be something to claim."""
         self._news += 1
+        if self.member_line is not None:
+            self.member_line.on_queued()
         self._none_before = dict.fromkeys(self._none_before, 0)
         self._has_queued = dict.fromkeys(self._has_queued, True)
+
+    def join(self, member_line: MemberLine | None) -> None:
+        """The endpoint is a member of a pool from now on, or (None) of none."""
+        self.member_line = member_line
+        self.on_queued()
+
+    def waits_here(self, job: Job) -> bool:
+        """Whether this endpoint may take `job`, which is queued: it is bound to it, or in the line of its pool."""
+        member_line = self.member_line
+        return job.endpoint == self._endpoint.id or (member_line is not None and job.endpoint == member_line.home)
 
     @property
     def is_empty(self) -> bool:
@@ -114,7 +128,10 @@ class RunSender:
         endpoint = self._endpoint
         run_facts = endpoint.runs.facts(self.run, cancelled=controls.cancel, paused=controls.pause)
         endpoint_facts = endpoint.health.facts(in_flight=in_flight, by_retry=by_retry)
-        return gates.run_results(run_facts, endpoint_facts, self._clock.now())
+        results = gates.run_results(run_facts, endpoint_facts, self._clock.now())
+        if self.member_line is not None and (gate := self.member_line.gate) is not None:
+            results.append(gate)
+        return results
 
     @property
     def blocked_by(self) -> Hold | None:
@@ -145,10 +162,22 @@ class RunSender:
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
-        claimed_jobs, take = self._endpoint.claimed, self._ledger.jobs.claims.take
         line = ClaimLine(
             self.run, self._endpoint.id, operation is Operation.RETRY, self._ttl_us, only=self.brakes.only()
         )
+        member_line = self.member_line
+        if line.by_retry or member_line is None or member_line.is_home:
+            return await self._claim_along(line, most)
+        bound: list[Claim] = []
+        if member_line.may_be_bound:
+            with self.brakes.claiming(most):
+                bound = await member_line.claim_bound(line, most)
+        if len(bound) == most or self._endpoint.claimed.room_bytes <= 0:
+            return bound
+        return bound + await self._claim_along(member_line.along_home(line), most - len(bound))
+
+    async def _claim_along(self, line: ClaimLine, most: int) -> list[Claim]:
+        claimed_jobs, take = self._endpoint.claimed, self._ledger.jobs.claims.take
         if line.by_retry:
             with self.brakes.claiming(most):
                 claims = (await take(line, most=most, bytes_max=claimed_jobs.room_bytes)).claims
@@ -190,22 +219,14 @@ class RunSender:
         for claim in claims:
             ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
             if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
-                self._prospects.tell(TtlVerdict.HOPELESS, ttl_us)
                 self._endpoint.claimed.release(claim.job.id)
-                hopeless.append(self._hopeless(claim.job, ttl_us))
+                hopeless.append(self._prospects.hopeless(claim.job, ttl_us))
             else:
                 good.append(claim)
         if hopeless:
             with anyio.CancelScope(shield=True):
                 await self._ledger.writer.apply(hopeless)
         return good
-
-    def _hopeless(self, job: Job, ttl_us: int) -> Transition:
-        message = (
-            f"not sent: its TTL of {format_duration(ttl_us)} is over before even the fastest executions here have "
-            "finished"
-        )
-        return rejected(job, message, now=self._clock.now())
 
     async def look_ahead(self, operation: Operation) -> None:
         """Finds out when to look again for jobs that are due for `operation`; those that come are told of."""
@@ -239,9 +260,11 @@ class RunSender:
         return idle_at if may_turn else now + int(SELDOM_S * SECOND_US), may_turn or are_passed_over
 
     async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
-        return await self._ledger.jobs.next_queued_at(
-            self.run, endpoint=self._endpoint.id, by_retry=by_retry, now=now, after=after
-        )
+        if by_retry or self.member_line is None:
+            return await self._ledger.jobs.next_queued_at(
+                self.run, endpoint=self._endpoint.id, by_retry=by_retry, now=now, after=after
+            )
+        return await self.member_line.next_queued_at(now, after)
 
     def none_s(self, operation: Operation) -> float:
         """Seconds after which to look again, where no job is due before; 0 for at once.

@@ -54,7 +54,7 @@ class Spending:
 
     def costs(self, run: int, settings: RunSettings) -> Costs | None:
         """What the executions of `run` cost; None where nobody says what a second of a worker does."""
-        if not (price := settings.price_per_second):
+        if not (price := settings.price):
             return None
         return Costs(price=price, took=self.of_run(run), longest_ms=settings.policy.timeout_ms)
 
@@ -72,20 +72,21 @@ class Spending:
         *,
         at_service: int,
         endpoint: int | None,
+        per_day: float,
         at_endpoint: int,
         now: int,
     ) -> Iterator[BudgetFacts]:
         """Of the budgets of `run`, which has so many jobs `at_service`, and of the day at an `endpoint` with so many
-        of all runs, where one is told.
+        of all runs, where one is told; that may cost so much `per_day`.
         """
-        price, longest_ms = settings.price_per_second, settings.policy.timeout_ms
+        price, longest_ms = settings.price, settings.policy.timeout_ms
         if price is None:
             return
         like = self.of_endpoint(run.endpoint_id if endpoint is None else endpoint)
         if settings.budget:
             costs = Costs(price=price, took=self.of_run(run.id), like=like, longest_ms=longest_ms)
             yield BudgetFacts(budget=settings.budget, costs=costs, outstanding=at_service)
-        if settings.budget_per_day and endpoint is not None:
+        if per_day and endpoint is not None:
             today = self.of_day(endpoint, now // DAY_US)
             costs = Costs(price=price, took=today, like=like, longest_ms=longest_ms)
-            yield BudgetFacts(budget=settings.budget_per_day, costs=costs, outstanding=at_endpoint, of_day=True)
+            yield BudgetFacts(budget=per_day, costs=costs, outstanding=at_endpoint, of_day=True)

@@ -4,9 +4,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
 from orchestrator.ledger.jobs.claims import Claimed
 from orchestrator.units import MINUTE_US
@@ -68,6 +71,15 @@ class TtlFilter:
 
     def _is_due_again(self) -> bool:
         return self._passed.due_at > 0 and self._clock.now() >= self._again_at
+
+    def hopeless(self, job: Job, ttl_us: int) -> Transition:
+        """The step of `job`, which is not sent, as no execution is as short as its TTL."""
+        self.tell(TtlVerdict.HOPELESS, ttl_us)
+        message = (
+            f"not sent: its TTL of {format_duration(ttl_us)} is over before even the fastest executions here have "
+            "finished"
+        )
+        return rejected(job, message, now=self._clock.now())
 
     def tell(self, prospect: TtlVerdict, ttl_us: int) -> None:
         """Says once what becomes of jobs whose TTL is too short, and what helps."""

@@ -115,6 +115,20 @@ _OWE_CHOSEN: Final = (
         submissions.c.cancel_why.is_distinct_from(CancelWhy.CHOSEN.value),
     )
 )
+_TAKE_BACK: Final = (
+    update(submissions)
+    .values(cancel_at=None, cancel_why=None)
+    .where(
+        submissions.c.cancel_at.is_not(None),
+        submissions.c.cancel_why == literal_column(f"'{CancelWhy.MOVED}'"),
+        submissions.c.endpoint_id == bindparam("endpoint"),
+    )
+)
+_DROP: Final = (
+    update(submissions)
+    .values(cancel_at=None, cancel_why=None)
+    .where(submissions.c.id == field(0), submissions.c.cancel_why == literal_column(f"'{CancelWhy.MOVED}'"))
+)
 _WHY: Final = select(submissions.c.cancel_why).where(submissions.c.id == bindparam("submission"))
 
 
@@ -163,6 +177,14 @@ class Cancels(Repository):
         """
         found = await self._access.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
         return [row[0] for row in found]
+
+    async def take_back(self, endpoint: int) -> int:
+        """What was to be moved away from `endpoint`, and was not cancelled yet, stays; returns how many submissions."""
+        return await self._access.execute(_TAKE_BACK, {"endpoint": endpoint})
+
+    async def drop(self, ids: Collection[int]) -> None:
+        """These submissions, which were to be moved, stay where they are: they have begun."""
+        await self._access.execute(_DROP, batch_of((each,) for each in ids))
 
     async def owe_run(self, run: int, *, most: int, now: int) -> int:
         """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.

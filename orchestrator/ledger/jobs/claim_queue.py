@@ -111,6 +111,9 @@ class ClaimLine(msgspec.Struct, frozen=True):
     only: Sequence[int] | None = None
     """The jobs of which alone any are met; None for all."""
 
+    taker: int | None = None
+    """The endpoint that takes them, where it is another: a member of the run's pool."""
+
 
 async def queue_walk(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int, bytes_max: int) -> Walk:
     """Up to `most` jobs of `line`, the next ones, that are due and not late.

@@ -139,7 +139,10 @@ class Claims:
             if by_retry:
                 taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
-                taken = [self._claimed_for_run(found, now, is_resumable, why.get(found.job.id)) for found in seen.found]
+                taken = [
+                    self._claimed_for_run(found, now, is_resumable, why.get(found.job.id), line.taker)
+                    for found in seen.found
+                ]
             done = await transaction.apply(taken)
             resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
             claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
@@ -149,7 +152,9 @@ class Claims:
         self.secret_names |= fresh
         return claimed
 
-    def _claimed_for_run(self, found: ClaimableJob, now: int, is_resumable: bool, not_reused: str | None) -> Transition:
+    def _claimed_for_run(
+        self, found: ClaimableJob, now: int, is_resumable: bool, not_reused: str | None, taker: int | None
+    ) -> Transition:
         self._latest = next_submission(self._latest, slot=self._slot, now=now)
         step = transitions.claimed(
             found.job,
@@ -157,6 +162,7 @@ class Claims:
             ttl_us=found.ttl_us,
             at=now,
             is_resumable=is_resumable,
+            endpoint=taker,
         )
         return step if not_reused is None else _not_reused(step, not_reused)
 

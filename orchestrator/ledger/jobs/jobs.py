@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, bindparam, func, literal_column, select
+from sqlalchemy import Select, bindparam, func, literal_column, select, update
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
@@ -54,6 +54,16 @@ _NEXT_QUEUED = select(func.min(jobs.c.due_at)).where(
     jobs.c.state == literal_column(f"'{State.QUEUED}'"),
     is_taken_in(bindparam("run")),
     jobs.c.due_at > bindparam("after"),
+)
+_GO_HOME = (
+    update(jobs)
+    .values(endpoint_id=bindparam("b_home"), retry_until=None)
+    .where(
+        jobs.c.run_id == bindparam("b_run"),
+        jobs.c.endpoint_id == bindparam("b_endpoint"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        (jobs.c.endpoint_id != bindparam("b_home")) | jobs.c.retry_until.is_not(None),
+    )
 )
 _NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bindparam("now"))
 _NEXT_BY_RUN = _NEXT_QUEUED.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
@@ -132,6 +142,12 @@ class Jobs(Repository):
             query, {"run": run, "endpoint": endpoint, "now": now, "after": after}
         )
         return found
+
+    async def go_home(self, run: int, *, endpoint: int, home: int) -> int:
+        """The queued jobs of `run` that wait for `endpoint` alone, by `/retry` or since another execution of them was
+        to be there, wait in the line of `home` from now on; returns how many.
+        """
+        return await self._access.execute(_GO_HOME, {"b_run": run, "b_endpoint": endpoint, "b_home": home})
 
     async def of(self, ids: Sequence[int]) -> dict[int, Job]:
         """The jobs of these numbers."""

@@ -18,6 +18,7 @@ from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import LOCAL
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,16 +206,19 @@ class Runs(Repository):
         return [_run_of(row) for row in rows]
 
     async def at_endpoint(self, run: Run, endpoint: str) -> Run:
-        """`run` as it is at another endpoint of its service, to which jobs of it may be sent from now on."""
+        """`run` as it is at another endpoint of its service, or at a function of the user's, to which jobs of it may be
+        sent from now on.
+        """
+        url = LOCAL if endpoint.startswith(LOCAL) else run.service_url
 
         async def block(transaction: Transaction) -> int:
             connection = transaction.connection
-            number = await _endpoint_of(connection, service_url=run.service_url, endpoint=endpoint)
+            number = await _endpoint_of(connection, service_url=url, endpoint=endpoint)
             await connection.execute(insert_new(run_endpoints), {"run_id": run.id, "endpoint_id": number})
             return number
 
         number = await self._access.write(block)
-        return msgspec.structs.replace(run, endpoint_id=number, endpoint=endpoint)
+        return msgspec.structs.replace(run, endpoint_id=number, service_url=url, endpoint=endpoint)
 
     async def configure(self, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission."""

@@ -23,6 +23,9 @@ class WrittenBy(Enum):
     TRANSITION = auto()
     """Each transition."""
 
+    MOVE = auto()
+    """A transition that has the job at another endpoint."""
+
     SETTINGS = auto()
     """A transition that gives the job settings of its own."""
 
@@ -53,7 +56,7 @@ class JobColumn(NamedTuple):
 JOB_COLUMNS: Final = (
     JobColumn("id", jobs.c.id, WrittenBy.ROW),
     JobColumn("run", jobs.c.run_id, WrittenBy.ROW),
-    JobColumn("endpoint", jobs.c.endpoint_id, WrittenBy.SETTINGS),
+    JobColumn("endpoint", jobs.c.endpoint_id, WrittenBy.MOVE),
     JobColumn("state", jobs.c.state, WrittenBy.TRANSITION, "{}.{}.value"),
     JobColumn("submission", jobs.c.submission_id, WrittenBy.TRANSITION),
     JobColumn("attempt", jobs.c.attempt, WrittenBy.TRANSITION),

@@ -57,6 +57,8 @@ async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transit
         await counts_write(connection, done)
         if given := [_own_settings(step) for step in done if _has_other_settings(step)]:
             await _SETTINGS.execute(connection, given)
+        if moved := [_place(step) for step in done if step.before.endpoint != step.after.endpoint]:
+            await _MOVE.execute(connection, moved)
         await executions_add(connection, done)
         if long := [step for step in done if step.after.segment]:
             await segments_write(connection, long)
@@ -86,12 +88,20 @@ _SETTINGS = Many(
 )
 _settings_of: Final = attrgetter(*(each.field for each in _OWN))
 
+_MOVE = Many(
+    update(jobs).where(jobs.c.id == bindparam("b_id")).values({jobs.c.endpoint_id.name: bindparam("b_endpoint")})
+)
+
 _GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})
 """The events that can give a job settings of its own."""
 
 
 def _has_other_settings(step: Transition) -> bool:
     return step.event in _GIVING and _settings_of(step.before) != _settings_of(step.after)
+
+
+def _place(step: Transition) -> dict[str, Any]:
+    return {"b_id": step.after.id, "b_endpoint": step.after.endpoint}
 
 
 def _own_settings(step: Transition) -> dict[str, Any]:

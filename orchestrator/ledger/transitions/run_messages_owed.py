@@ -18,6 +18,7 @@ from orchestrator.core.pipelines.run_messages import (
     run_end,
     run_message,
 )
+from orchestrator.core.pools.member import MemberSettings, dearest
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import clusters, counts, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
@@ -33,6 +34,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
     notify: str | None = None
     price_per_second: float | None = None
+    members: tuple[MemberSettings, ...] = ()
     budget: float = 0.0
 
 
@@ -158,11 +160,11 @@ async def news_owe(connection: AsyncConnection, run: NotifyingRun, news: RunNews
 async def message_figures(connection: AsyncConnection, run: int, settings: bytes) -> MessageFigures:
     """What there is to say of a run with these settings beside its counts."""
     wanted = _wanted.decode(settings)
-    spent = None
-    if wanted.price_per_second:
+    spent, price = None, dearest(wanted.members, wanted.price_per_second)
+    if price:
         [took] = (await connection.execute(_TOOK, {"run": run})).all()
         totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
-        spent = Costs(price=wanted.price_per_second, took=totals, longest_ms=0).spent.amount
+        spent = Costs(price=price, took=totals, longest_ms=0).spent.amount
     kinds = await connection.execute(_KINDS, {"run": run})
     return MessageFigures(
         spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)

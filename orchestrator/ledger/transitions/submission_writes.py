@@ -84,7 +84,8 @@ def _won(step: Transition) -> dict[str, Any]:
 def _owed(step: Transition) -> dict[str, Any]:
     """The submission that nobody wants any more: it is owed a /cancel, also where its remote id is not known yet."""
     before, outcome = step.before, step.outcome
-    ended = FailureClass.UNCERTAIN.value if before.state is State.UNCERTAIN else PAID_TWICE
+    is_uncertain = before.state is State.UNCERTAIN or step.event is Event.RETRIED
+    ended = FailureClass.UNCERTAIN.value if is_uncertain else PAID_TWICE
     if step.event is Event.COMPLETED and outcome is not None and outcome.submission == before.submission:
         ended = State.SUCCEEDED.value  # one execution of it brought the result, and another one is on its way
     return {"b_id": before.submission, "b_ended_at": step.at, "b_ended": ended, "b_cancel_why": why_owed(step).value}

@@ -8,7 +8,7 @@ from typing import Final
 from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.name_match import looks_like_an_id
-from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
 
 NAME_CHARACTERS_MAX: Final = 200
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
@@ -16,7 +16,32 @@ _ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def parse_endpoint(text: str) -> str:
-    """The id of an endpoint, or a function of the user's. Raises `ValueError`, as all of these do."""
+    """The id of an endpoint, or a function of the user's; or those of a pool, or its name. Raises `ValueError`, as all
+    of these do.
+    """
+    if text.startswith(POOL):
+        if not _ENDPOINT.fullmatch(text.removeprefix(POOL)):
+            raise ValueError(f'"{text:.80}" names no pool; write {POOL}NAME, of letters, digits, - and _')
+        return text
+    members = members_in(text)
+    for n, member in enumerate(members):
+        if _parse_single(member) in members[:n]:
+            raise ValueError(f"{member} is named twice; a pool has each of its endpoints once")
+    return text
+
+
+def members_in(text: str) -> tuple[str, ...]:
+    """The endpoints that stand in `text`, with commas between them; only one where it is no list of endpoints."""
+    parts = tuple(part.strip() for part in text.split(","))
+    try:
+        return tuple(map(_parse_single, parts)) if len(parts) > 1 else (text,)
+    except ValueError:
+        if text.startswith(LOCAL) and not any(part.startswith(LOCAL) for part in parts[1:]):
+            return (text,)  # a file's name may have commas
+        raise
+
+
+def _parse_single(text: str) -> str:
     if text.startswith(LOCAL):
         file, _, function = text.removeprefix(LOCAL).rpartition(":")
         if not file or not function.isidentifier():
@@ -28,7 +53,7 @@ def parse_endpoint(text: str) -> str:
 
 def is_endpoint_name(given: str) -> bool:
     """Whether `given` is not taken for an id as it stands."""
-    return not (given.startswith(LOCAL) or "/" in given or looks_like_an_id(given))
+    return not (given.startswith((LOCAL, POOL)) or "/" in given or looks_like_an_id(given))
 
 
 def parse_run_name(text: str) -> str:

@@ -219,7 +219,7 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         await p.until(State.OUTSTANDING)
         before = await p.counts()
         assert before == {"submitting": 1, "uncertain": 1, "outstanding": 1, "uncertain_seen": 1}
-        del p.endpoints[p.endpoint.id], p.engine.endpoints.of_run[p.run.id]
+        del p.endpoints[p.endpoint.id], p.engine.endpoints.homes.endpoints[p.run.id]
         recovered = await p.janitor.recover(())
         assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (0, 0, 0)
         await p.start("janitor")

@@ -127,7 +127,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an uncertain submission of a cancelled run is forgotten",
         path="orchestrator/core/jobs/transition_type.py::leaves_in_doubt",
-        old="return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN",
+        old="return before is State.UNCERTAIN",
         new="return False",
         tests=(
             "tests/engine/maintenance/test_canceller.py::test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it",

@@ -57,7 +57,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="retries wait for their turn while run has nothing to do",
-        path="orchestrator/engine/sending/run_sender.py::RunSender.claim",
+        path="orchestrator/engine/sending/run_sender.py::RunSender._claim_along",
         old="if (room := most - len(claims)) and self._retries_are_due:",
         new="if (room := most - len(claims)) and False:",
         tests=(INSTEAD + "test_many_retries_go_by_a_new_run_where_that_is_sooner",),

@@ -54,7 +54,7 @@ async def run_charts(ledger: Ledger, run: Run, *, window: str | None, ended_at: 
         windows=tuple(WINDOWS),
         since=since,
         until=until,
-        charts=tuple(_charts(of_run, of_endpoint, operation, has_price=run.settings.price_per_second is not None)),
+        charts=tuple(_charts(of_run, of_endpoint, operation, has_price=run.settings.price is not None)),
         bands=(*_holds(of_run), *_limit_changes(of_endpoint, operation)),
         margins=await _margins(ledger, run.id),
     )

@@ -1,0 +1,40 @@
+"""A member of a pool: one of the endpoints that do the same work for a run."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from orchestrator.units import MINUTE_US
+
+SPILL_AFTER_US_DEFAULT: Final = 2 * MINUTE_US
+
+
+class Prefer(StrEnum):
+    """Which member a job goes to."""
+
+    FAST = "fast"
+    """Where it is expected to end soonest."""
+
+    CHEAP = "cheap"
+    """To the cheapest that has room."""
+
+
+class MemberSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run's settings say of a member."""
+
+    endpoint: str
+    price_per_second: float | None = None
+    """None: what the run says of all of them. So it is with the next."""
+
+    budget_per_day: float | None = None
+
+
+def dearest(members: Sequence[MemberSettings], price: float | None) -> float | None:
+    """What a second of execution costs at the dearest of `members`, of which `price` is said of those that say nothing
+    themselves: a budget is never passed by what was thought to be cheap. None where somebody's price is not known.
+    """
+    prices = [price if each.price_per_second is None else each.price_per_second for each in members] or [price]
+    known = [each for each in prices if each is not None]
+    return max(known) if len(known) == len(prices) else None

@@ -1,0 +1,139 @@
+"""How many jobs each member of a pool may take now, of those that wait here.
+
+Nothing is assigned: members take from one line, each as much as it may. A further job at a member ends after an
+execution, and a wait for as many of those before it as are more than are executed at once.
+
+*fast*: the soonest moment by which all members together can end what waits; each takes what it can end by then.
+*cheap*: in the order of prices; each takes what waits no longer there than it may, and a dearer one only what is over.
+
+How fast a member is may be found to be wrong. So none has more waiting than what it ends within `AHEAD_US`, and one of
+which nothing is known takes more only as jobs end there.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.pools.member import Prefer
+from orchestrator.units import SECOND_US
+
+AHEAD_US: Final = 20 * SECOND_US
+"""A member has no more waiting than what it ends within this time."""
+
+FIRST: Final = 4
+"""So many jobs a member gets beyond its workers of which nothing is known, and twice as many as have ended."""
+
+HALVINGS: Final = 40
+
+
+class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of a member that may take jobs."""
+
+    at_service: int
+    """Jobs that are there or on their way, those of others included, and not those that have ended unheard."""
+
+    execution_us: float | None = None
+    per_s: float | None = None
+    """How many end in a second while jobs wait there."""
+
+    ended: int = 0
+    workers: int = 0
+    """How many work, or could, as the service says; 0 where it does not."""
+
+    is_tried: bool = False
+    """Whether it was not well until now: then it has one job at a time."""
+
+
+class PoolFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is asked of a pool."""
+
+    waiting: int
+    """Jobs that wait here, for any member."""
+
+    prefer: Prefer = Prefer.FAST
+    patience_us: int = AHEAD_US
+    """For *cheap*: for so long a job may wait at a member before it is one for the next."""
+
+    elapsed_us: int = 0
+    """For how long jobs have been sent."""
+
+
+def rooms(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]:
+    """How many more jobs each of `members` may take now, which are in the order of their prices, cheapest first."""
+    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    if pool.prefer is Prefer.CHEAP:
+        return _cheap(pool, speeds)
+    by_us = _ended_by_us(pool.waiting, [*speeds.values()])
+    return {number: min(speed.ends_by(by_us), speed.room(AHEAD_US)) for number, speed in speeds.items()}
+
+
+def soonest(members: Mapping[int, MemberFacts]) -> int | None:
+    """The one of `members` at which a further job is expected to end first."""
+    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    return min(speeds, key=lambda number: speeds[number].next_ends_us, default=None)
+
+
+class _Speed:
+    """How fast a member is thought to be, beside the `others`."""
+
+    def __init__(self, facts: MemberFacts, others: Collection[MemberFacts]) -> None:
+        self._facts = facts
+        execution_us = facts.execution_us
+        if execution_us is None:  # of whom nothing is known is taken to be like the others
+            known = [each.execution_us for each in others if each.execution_us is not None]
+            execution_us = sum(known) / len(known) if known else float(SECOND_US)
+        self.execution_us = max(1.0, execution_us)
+        self.is_known = facts.per_s is not None
+        workers = max(1, facts.workers)
+        self.per_us = (facts.per_s or workers * SECOND_US / self.execution_us) / SECOND_US
+        self.at_once = max(1.0, self.per_us * self.execution_us)
+
+    @property
+    def next_ends_us(self) -> float:
+        """When a further job ends there, from now."""
+        return self.execution_us + max(0.0, self._facts.at_service + 1 - self.at_once) / self.per_us
+
+    def ends_by(self, by_us: float) -> int:
+        """How many further jobs it ends within that time."""
+        if by_us < self.execution_us:
+            return 0
+        return max(0, math.floor(self.at_once + (by_us - self.execution_us) * self.per_us) - self._facts.at_service)
+
+    def room(self, wait_us: float) -> int:
+        """How many further jobs wait no longer there, as far as it may have any."""
+        facts = self._facts
+        most = math.ceil(self.at_once + wait_us * self.per_us)
+        if facts.is_tried:
+            most = 1
+        elif not self.is_known:
+            most = min(most, max(FIRST, 2 * facts.workers) + 2 * facts.ended)
+        return max(0, most - facts.at_service)
+
+
+def _ended_by_us(waiting: int, speeds: Sequence[_Speed]) -> float:
+    """The soonest time within which all together end so many further jobs."""
+    if not speeds:
+        return 0.0
+    least, most = 0.0, max(each.next_ends_us + waiting / each.per_us for each in speeds)
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        if sum(each.ends_by(middle) for each in speeds) >= waiting:
+            most = middle
+        else:
+            least = middle
+        if most - least < 1.0:
+            break
+    return most
+
+
+def _cheap(pool: PoolFacts, speeds: Mapping[int, _Speed]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    left = pool.waiting
+    for number, speed in speeds.items():
+        found[number] = min(speed.room(pool.patience_us), max(0, left))
+        left -= found[number]
+        if not speed.is_known and pool.elapsed_us < pool.patience_us:
+            left = 0  # how long jobs wait there is still to be found out
+    return found

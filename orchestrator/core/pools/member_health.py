@@ -1,0 +1,130 @@
+"""Whether a member of a pool is well: by its answers, and by its workers.
+
+One that is not well gets nothing. Once its signs are good again it gets single jobs, after a pause that grows each time
+it turns out not to be well after all; the first execution that ends there makes it a member as any other.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.gates.gates import EndpointFacts
+from orchestrator.core.service.health import Health
+from orchestrator.core.text.durations import format_duration
+from orchestrator.units import MINUTE_US, SECOND_US
+
+NO_WORKERS_US: Final = MINUTE_US
+"""An endpoint that starts its workers by what waits may have none for so long while jobs wait."""
+
+DOUBT_US: Final = MINUTE_US
+"""Where a member answered nothing for so long, while others did, nobody can say whether it executes its jobs."""
+
+AGAIN_US: Final = 30 * SECOND_US
+AGAIN_US_MAX: Final = 10 * MINUTE_US
+"""How long after it was not well a member is tried, at first and at most."""
+
+THROTTLED: Final = "its workers are throttled: there is no machine for them"
+UNHEALTHY: Final = "its workers are unhealthy"
+NO_WORKERS: Final = "jobs wait there, and it has no worker"
+UNREACHABLE: Final = "it cannot be reached"
+REFUSING: Final = "it refuses everything"
+UNANSWERED: Final = "it answers no submission"
+SUSPECT: Final = "it no longer knows many of our jobs"
+
+
+class MemberState(Enum):
+    """How a member takes part."""
+
+    WELL = auto()
+    TRIED = auto()
+    """It gets one job at a time."""
+
+    UNWELL = auto()
+    """It gets nothing."""
+
+
+class MemberSigns(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a member."""
+
+    endpoint: EndpointFacts
+    is_unreachable: bool = False
+    health: Health | None = None
+    """What it said of itself last."""
+
+
+class MemberHealth:
+    """Of one member. Times are microseconds UTC."""
+
+    def __init__(self) -> None:
+        self.state = MemberState.WELL
+        self.why: str | None = None
+        """What is wrong with it, or was until it was tried."""
+
+        self.since = 0
+        """Since when it has not been well."""
+
+        self.ends = 0
+        """How many executions had ended there when it was tried."""
+
+        self._again_at = 0
+        self._pause_us = AGAIN_US
+        self._no_workers_since: int | None = None
+
+    def observe(self, signs: MemberSigns, now: int, *, ended: int) -> bool:
+        """Takes in how it is; so many executions have `ended` there. Returns whether its state is another."""
+        before, why = self.state, self._trouble(signs, now)
+        if why is not None:
+            if self.state is not MemberState.UNWELL:
+                if self.state is MemberState.TRIED:
+                    self._pause_us = min(2 * self._pause_us, AGAIN_US_MAX)
+                else:
+                    self.since = now
+                self.state = MemberState.UNWELL
+            self.why = why
+            self._again_at = now + self._pause_us
+        elif self.state is MemberState.UNWELL and now >= self._again_at:
+            self.state, self.ends = MemberState.TRIED, ended
+        elif self.state is MemberState.TRIED and ended > self.ends:
+            self.state, self.why, self._pause_us = MemberState.WELL, None, AGAIN_US
+        return self.state is not before
+
+    def _trouble(self, signs: MemberSigns, now: int) -> str | None:
+        endpoint = signs.endpoint
+        if endpoint.stopped is not None:
+            return endpoint.stopped
+        if signs.is_unreachable:
+            return UNREACHABLE
+        for until, why in (  # after that single ones find out
+            (endpoint.submissions_refused_until, REFUSING),
+            (endpoint.questions_refused_until, REFUSING),
+            (endpoint.unanswered_until, UNANSWERED),
+            (endpoint.suspect_until, SUSPECT),
+        ):
+            if until is not None and now < until:
+                return why
+        return self._without_workers(signs.health, now)
+
+    def _without_workers(self, health: Health | None, now: int) -> str | None:
+        workers = None if health is None else health.workers
+        if workers is None or health is None or usable(health) or workers.running is None:
+            self._no_workers_since = None
+            return None
+        if workers.throttled:
+            return THROTTLED
+        if workers.unhealthy:
+            return UNHEALTHY
+        if not health.jobs.in_queue:
+            self._no_workers_since = None
+            return None
+        if self._no_workers_since is None:
+            self._no_workers_since = now
+        if now < self._no_workers_since + NO_WORKERS_US:
+            return None
+        return f"{NO_WORKERS} for {format_duration((now - self._no_workers_since) // SECOND_US * SECOND_US)}"
+
+
+def usable(health: Health) -> int:
+    """How many workers an endpoint has that work, or will."""
+    workers = health.workers
+    return (workers.running or 0) + max(workers.idle or 0, workers.ready or 0) + (workers.initializing or 0)

@@ -1,0 +1,68 @@
+"""The jobs of a run that one member of its pool takes: those that are bound to it, and its share of the pool's line."""
+
+from msgspec.structs import replace
+
+from orchestrator.core.gates.gates import GateResult
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.pools.run_pool import RunPool
+from orchestrator.ledger import Claim, Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
+
+
+class MemberLine:
+    """Of one run at `endpoint`, a member of its `pool`.
+
+    A job is bound to a member that is not its home after it failed at another one, or where people chose that member.
+    """
+
+    def __init__(self, pool: RunPool, endpoint: Endpoint, ledger: Ledger) -> None:
+        self.home = pool.home
+        """The number of the endpoint in whose line the jobs of the pool wait."""
+
+        self.is_home = pool.home == endpoint.id
+        self.may_be_bound = not self.is_home
+        """Whether jobs may wait for this member alone, as far as is known; at home there is one line only."""
+
+        self._pool = pool
+        self._endpoint = endpoint
+        self._ledger = ledger
+
+    def on_queued(self) -> None:
+        """There may be something to claim."""
+        self.may_be_bound = not self.is_home
+
+    @property
+    def room(self) -> int:
+        """How many more jobs the member may take now."""
+        return max(self._pool.room(self._endpoint.id), int(self.may_be_bound))
+
+    @property
+    def gate(self) -> GateResult | None:
+        """Whether it gets anything; None where it is no member any more."""
+        return self._pool.gate(self._endpoint.id)
+
+    async def claim_bound(self, line: ClaimLine, most: int) -> list[Claim]:
+        """Claims up to `most` of the jobs that are bound to it, which stand in its own `line`."""
+        claimed_jobs, settings = self._endpoint.claimed, self._endpoint.settings_of[self._pool.run]
+        taken = await self._ledger.jobs.claims.take(
+            line, most=most, bytes_max=claimed_jobs.room_bytes, settings=settings
+        )
+        claimed_jobs.add(taken.claims)
+        self.may_be_bound = len(taken.claims) == most
+        return taken.claims
+
+    def along_home(self, line: ClaimLine) -> ClaimLine:
+        """As its own `line`, but the one of the pool, along which it takes what is bound to nobody."""
+        return replace(line, endpoint=self.home, taker=self._endpoint.id)
+
+    async def next_queued_at(self, now: int, after: int) -> int | None:
+        """When the next job is due that it may take by `/run`: one that is bound to it, or, after `after`, one in the
+        line of the pool; 0 for at once, None where there is none.
+        """
+        next_at, run, own = self._ledger.jobs.next_queued_at, self._pool.run, self._endpoint.id
+        home_at = await next_at(run, endpoint=self.home, by_retry=False, now=now, after=after)
+        if self.is_home:
+            return home_at
+        bound_at = await next_at(run, endpoint=own, by_retry=False, now=now)
+        self.may_be_bound = bound_at is not None
+        return min((at for at in (bound_at, home_at) if at is not None), default=None)

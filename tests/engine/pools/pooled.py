@@ -1,0 +1,94 @@
+"""Runs whose jobs several simulated endpoints share."""
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from orchestrator.core.pools.member import MemberSettings
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.errors import NotSent
+from orchestrator.settings.run_settings import RunSettings
+from tests.engine.process import Process, process
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import ENDPOINT, SimulatedService, Work, echo
+
+SLOW, MIDDLE, QUICK = ENDPOINT, "twice", "four-times"
+SPEEDS = {SLOW: 4, MIDDLE: 8, QUICK: 16}
+"""Workers of three members of which the second is twice as fast as the first, and the third as the second."""
+
+
+class DyingTransport(httpx.AsyncBaseTransport):
+    """A way to a service that refuses the connection to some of its endpoints, while they are `dead`."""
+
+    def __init__(self, way: httpx.AsyncBaseTransport, dead: set[str]) -> None:
+        self._way = way
+        self._dead = dead
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.split("/")[2] in self._dead:
+            raise NotSent("the connection was refused")
+        return await self._way.handle_async_request(request)
+
+
+class Pooled:
+    """A process with one run in a pool, and its service."""
+
+    def __init__(self, p: Process, service: SimulatedService, dead: set[str]) -> None:
+        self.p = p
+        self.service = service
+        self.dead = dead
+
+    async def done_at(self) -> Counter[str]:
+        """How many jobs have their result from each endpoint."""
+        names = {each.endpoint_id: each.endpoint for each in await self.p.ledger.runs.elsewhere(self.p.run.id)}
+        names[self.p.run.endpoint_id] = self.p.run.endpoint
+        jobs = await self.p.ledger.jobs.of(range(1, self.p.progress.total + 1))
+        return Counter(names[job.endpoint] for job in jobs.values() if job.state == "succeeded")
+
+    async def sent_to(self, n: int) -> list[str]:
+        """The endpoints to which the `n`th job was sent, one after another."""
+        shown = await self.p.ledger.reports.job_details.numbered(self.p.run, n)
+        assert shown is not None
+        return [each.endpoint for each in shown.submissions]
+
+    async def run(self) -> float:
+        """Sends and collects all; returns the seconds that took."""
+        began_at = self.p.clock.now()
+        await self.p.begin()
+        await self.p.finish()
+        return (self.p.clock.now() - began_at) / 1_000_000
+
+
+def of(*names: str) -> tuple[MemberSettings, ...]:
+    return tuple(map(MemberSettings, names))
+
+
+@contextlib.asynccontextmanager
+async def pooled(
+    tmp_path: Path,
+    workers: Mapping[str, int | Scaling],
+    *,
+    jobs: int,
+    seconds: float = 1.0,
+    work: Work = echo,
+    settings: RunSettings = RunSettings(),  # noqa: B008  it is frozen
+    dead: set[str] | None = None,
+    webhooks: bool = False,
+    clock: VirtualClock | None = None,
+) -> AsyncIterator[Pooled]:
+    """A run whose pool are the endpoints that have these workers, the first of them its home."""
+    clock, dead = clock or VirtualClock(), set() if dead is None else dead
+    scaling = {name: each if isinstance(each, Scaling) else fixed(each) for name, each in workers.items()}
+    there = SimulatedService(clock, endpoints=tuple(workers), scaling=scaling, seconds=lambda _: seconds, work=work)
+    members = settings.members or (of(*workers) if len(workers) > 1 else ())
+    settings = msgspec.structs.replace(settings, members=members)
+    way = DyingTransport(there.transport(travel_s=lambda: 0.03), dead)
+    async with (
+        there.serving(),
+        process(tmp_path / "ledger.db", way, clock=clock, jobs=jobs, settings=settings, webhooks=webhooks) as p,
+    ):
+        yield Pooled(p, there, dead)

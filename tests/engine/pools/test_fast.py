@@ -1,0 +1,43 @@
+"""A job of a pool goes where it is expected to end soonest."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.emulator.jobs.jobs import WorkerResult
+from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, pooled
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@pytest.mark.slow
+async def test_members_of_one_two_and_four_times_the_speed_end_together(tmp_path: Path) -> None:
+    async with pooled(tmp_path, SPEEDS, jobs=1_400) as pool:
+        took_s = await pool.run()
+        assert took_s < 1.1 * 1_400 / sum(SPEEDS.values())
+        assert pool.service.paid == 1_400
+
+
+async def test_each_member_gets_what_it_can_end_by_the_same_time(tmp_path: Path) -> None:
+    async with pooled(tmp_path, SPEEDS, jobs=140, seconds=5.0) as pool:
+        took_s = await pool.run()
+        assert took_s < 1.4 * 5.0 * 140 / sum(SPEEDS.values())
+        assert pool.service.paid == 140
+        done = await pool.done_at()
+        assert done[SLOW] < done[MIDDLE] < done[QUICK]
+
+
+async def test_what_fails_is_executed_again_at_another_member(tmp_path: Path) -> None:
+    def first_fails(raw: bytes, number: int) -> WorkerResult:
+        if raw in failed:
+            return WorkerResult(output=raw)
+        failed.add(raw)
+        return WorkerResult(error="no")
+
+    failed: set[bytes] = set()
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=6, work=first_fails) as pool:
+        await pool.run()
+        assert pool.service.paid == 12
+        for n in range(1, 7):
+            first, second = await pool.sent_to(n)
+            assert first != second

@@ -1,0 +1,101 @@
+"""A member that is not well gets nothing more, and what waits there goes elsewhere: never twice, unless it is uncertain."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pools.member_health import THROTTLED, UNREACHABLE, MemberState
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import OnUncertain
+from tests.engine.pools.pooled import QUICK, SLOW, Pooled, pooled
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+THROTTLED_FOUR = Scaling(workers_min=4, workers_max=4, machines=0)
+"""Four workers are wanted, and there is a machine for none."""
+
+
+def state_of(pool: Pooled, name: str) -> tuple[MemberState, str | None]:
+    members = pool.p.engine.runs.pools.of[pool.p.run.id].members.values()
+    [found] = [each.health for each in members if each.endpoint.api.url.endswith(f"/{name}")]
+    return found.state, found.why
+
+
+async def test_nothing_is_left_at_a_member_whose_workers_are_throttled(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: THROTTLED_FOUR, QUICK: 8}, jobs=80, seconds=2.0) as pool:
+        took_s = await pool.run()
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, THROTTLED)
+        assert await pool.done_at() == {QUICK: 80}
+        assert pool.service.paid == 80
+        assert took_s < 1.2 * 80 * 2.0 / 8
+
+
+async def test_what_waits_is_moved_once_the_workers_go_and_what_runs_stays(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=60, seconds=10.0) as pool:
+        await pool.p.begin()
+        await pool.p.wait(lambda: pool.p.progress.count(State.SUCCEEDED.value) >= 6)
+        running = {job.id for job in pool.service.world.table.by_id.values() if job.endpoint == SLOW and job.started_at}
+        pool.service.scale(SLOW, THROTTLED_FOUR)
+        await pool.p.finish()
+        assert pool.service.paid == 60, "what was moved had not begun"
+        assert [n for n in range(1, 61) if await pool.sent_to(n) == [SLOW, QUICK]], "some waited there"
+        assert len(await pool.p.results()) == 60
+        assert (await pool.done_at())[SLOW] == len(running)
+
+
+async def test_a_member_is_tried_once_its_workers_are_back(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: THROTTLED_FOUR, QUICK: 2}, jobs=60, seconds=5.0) as pool:
+        await pool.p.begin()
+        await anyio.sleep(20)
+        assert state_of(pool, SLOW)[0] is MemberState.UNWELL
+        pool.service.scale(SLOW, fixed(4))
+        await pool.p.finish()
+        assert state_of(pool, SLOW) == (MemberState.WELL, None)
+        assert pool.service.paid == 60
+        assert (await pool.done_at())[SLOW] > 10
+
+
+async def test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=100, seconds=10.0) as pool:
+        await pool.p.begin()
+        await pool.p.wait(lambda: pool.p.progress.count(State.SUCCEEDED.value) >= 16)
+        outstanding = len(pool.p.endpoint.outstanding)
+        pool.dead.add(SLOW)
+        began_at, left = pool.p.clock.now(), pool.p.progress.unfinished
+        await pool.p.finish()
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, UNREACHABLE)
+        counts = await pool.p.counts()
+        assert (counts["succeeded"], counts["uncertain_resubmitted"]) == (100, outstanding)
+        took_s = (pool.p.clock.now() - began_at) / 1_000_000
+        assert took_s < 1.2 * left * 10.0 / 4
+        debts = await pool.p.ledger.jobs.cancels.due(now=pool.p.clock.now() + 10**9, after=(0, 0), most=1_000)
+        assert len(debts) == outstanding, "what is there is cancelled once it can be"
+
+
+@pytest.mark.slow
+async def test_whoever_holds_what_is_uncertain_waits_for_a_member_that_died(tmp_path: Path) -> None:
+    settings = RunSettings(on_uncertain=OnUncertain.HOLD)
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=40, seconds=10.0, settings=settings) as pool:
+        await pool.p.begin()
+        await pool.p.wait(lambda: pool.p.progress.count(State.SUCCEEDED.value) >= 8)
+        pool.dead.add(SLOW)
+        await anyio.sleep(600)
+        assert pool.p.progress.unfinished == len(pool.p.endpoint.outstanding) > 0
+        pool.dead.clear()
+        await pool.p.finish()
+        assert pool.service.paid == 40
+
+
+async def test_no_member_that_is_well_means_that_nothing_is_moved(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=40, seconds=10.0) as pool:
+        await pool.p.begin()
+        await pool.p.wait(lambda: pool.p.progress.count(State.SUCCEEDED.value) >= 8)
+        pool.dead |= {SLOW, QUICK}
+        await anyio.sleep(300)
+        pool.dead.clear()
+        await pool.p.finish()
+        assert pool.service.paid == 40
+        assert "uncertain_resubmitted" not in await pool.p.counts()
