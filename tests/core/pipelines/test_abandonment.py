@@ -71,6 +71,7 @@ def test_each_is_told_once_of_all_that_concerns_him() -> None:
         Telling("", (third, fourth)),
         Telling("night", (third, fourth)),
     ]
+    assert tellings([second, third], {"ops"})[0] == Telling("ops", (second, third)), "named, and asking by itself"
     assert tellings([], {"pager"}) == []
     assert tellings([left(1)], ()) == []
 
