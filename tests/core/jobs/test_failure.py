@@ -85,3 +85,12 @@ def test_a_cancelled_job_leaves_a_submission_in_doubt_if_that_was_uncertain(stat
     job = a_job_in(state)
     outcome = an_outcome(job, FailureClass.CANCELLED)
     assert leaves_in_doubt(transitions.cancelled(job, outcome, reason="asked for", at=EPOCH_AT)) is doubt
+
+
+@pytest.mark.parametrize(("trouble", "doubt"), [(FailureClass.UNCERTAIN, True), (FailureClass.LOST, False)])
+def test_a_job_that_is_sent_anew_as_nothing_is_heard_of_it_leaves_a_submission_in_doubt(
+    trouble: FailureClass, doubt: bool
+) -> None:
+    job = a_job_in(State.OUTSTANDING)
+    step = transitions.retried(job, trouble, due_at=EPOCH_AT, retry_until=None, reason="no news", at=EPOCH_AT)
+    assert leaves_in_doubt(step) is doubt

@@ -11,6 +11,7 @@ from orchestrator.core.jobs.lifecycle import (
     Event,
     IllegalStep,
     State,
+    ended,
     is_legal,
     next_state,
     replay,
@@ -132,3 +133,15 @@ def test_events_are_replayed_from_queued_and_lead_nowhere_where_one_is_illegal_o
 def test_unfinished_are_the_jobs_that_are_not_at_an_end() -> None:
     assert unfinished({}) == 0
     assert unfinished({state.value: 1 for state in State}) == len(State) - len(TERMINAL)
+
+
+def test_jobs_have_ended_or_are_unfinished() -> None:
+    counts = {
+        State.SUCCEEDED: 3,
+        State.FAILED: 2,
+        State.CANCELLED: 1,
+        State.QUEUED: 5,
+        State.OUTSTANDING: 4,
+        "total": 15,
+    }
+    assert (ended(counts), unfinished(counts)) == (6, 9)

@@ -102,3 +102,13 @@ def test_behind_its_deadline_a_watched_job_is_asked_for_as_any_other() -> None:
     entry.asked_at, entry.asks = entry.deadline + 1, 1
     plan.refresh(entry, entry.job)
     assert asked_at(plan, entry) > entry.deadline
+
+
+def test_it_knows_what_is_outstanding_of_a_run_and_what_of_that_waits() -> None:
+    plan = PollPlan(learned=DurationHistogram(), retention_of=lambda _: TTL_US, per_s=10.0, webhooks=False)
+    entries = [plan.add(job(number)) for number in (1, 2)]
+    entries[0].begun_at = EPOCH_AT
+    run = entries[0].job.run
+    assert [each.id for each in plan.of_run(run)] == [1, 2]
+    assert [each.id for each in plan.waiting(run)] == [2]
+    assert plan.of_run(run + 1) == plan.waiting(run + 1) == []

@@ -115,3 +115,10 @@ def test_each_time_that_it_was_not_well_after_all_it_is_tried_later() -> None:
     health.observe(signs(workers(throttled=2)), now, ended=1)
     health.observe(GOOD, now + AGAIN_US, ended=1)
     assert health.state is MemberState.TRIED  # once it was well the pauses begin anew
+
+
+def test_it_stays_unwell_for_as_long_as_anything_is_wrong() -> None:
+    health = MemberHealth()
+    assert health.observe(signs(is_unreachable=True), NOW, ended=0)
+    assert not health.observe(signs(workers(unhealthy=1)), NOW + 1, ended=0)
+    assert (health.state, health.why, health.since) == (MemberState.UNWELL, UNHEALTHY, NOW)

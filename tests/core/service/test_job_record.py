@@ -315,3 +315,16 @@ def test_what_is_no_object_says_why(body: bytes, reason: str) -> None:
 
 def test_numbers_beyond_all_bounds_are_json_all_the_same() -> None:
     assert read_members(b'{"n":1e999}') == {"n": float("inf")}
+
+
+@pytest.mark.parametrize(
+    ("record", "has_begun"),
+    [
+        (Record(remote_id="r", status="IN_QUEUE"), False),
+        (Record(remote_id="r", status="CANCELLED", execution_ms=0), False),
+        (Record(remote_id="r", status="CANCELLED", execution_ms=3), True),
+        (Record(remote_id="r", status="IN_PROGRESS", worker_id="w"), True),
+    ],
+)
+def test_a_job_has_begun_that_a_worker_had(record: Record, has_begun: bool) -> None:
+    assert record.has_begun is has_begun
