@@ -168,8 +168,8 @@ class SimulatedService:
 
     def staff(self, workers: int) -> None:
         """Each endpoint has so many workers from now on; who is at work ends that first."""
-        self._workers = workers
         for endpoint in self.endpoints:
+            self._scaling[endpoint] = fixed(workers)
             self.world.endpoints.deploy(endpoint, fixed(workers), announced=False)
         self._wakeup.set()
 
