@@ -341,9 +341,10 @@ def test_imports_point_down_only() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_the_package_loads_when_it_is_first_used_stays_what_it_is() -> None:
+@pytest.mark.parametrize("package", ["orchestrator", "orchestrator.client", "orchestrator.emulator"])
+def test_what_a_package_loads_when_it_is_first_used_stays_what_it_is(package: str) -> None:
     """A submodule of the same name would take its place once it is imported."""
-    loaded = import_module("orchestrator")
+    loaded = import_module(package)
     first = {name: getattr(loaded, name) for name in loaded.__all__}
     assert {name: getattr(loaded, name) for name in loaded.__all__} == first
     assert [name for name, value in first.items() if isinstance(value, ModuleType)] == []
