@@ -7,10 +7,10 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.ledger.reports.job_conditions import first_job_of
 from orchestrator.ledger.schema.job_tables import (
     clusters,
     failed_executions,
-    intakes,
     jobs,
     retried_kinds,
     values_check,
@@ -80,12 +80,11 @@ _KINDS: Final = (
     .order_by(retried_kinds.c.n.desc(), retried_kinds.c.last_at.desc(), retried_kinds.c.error_key)
     .limit(bindparam("most"))
 )
-_FIRST: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
 _OPEN: Final = (
     select(failed_executions.c.error_key, func.count(failed_executions.c.job_id.distinct()))
     .select_from(failed_executions.join(jobs, jobs.c.id == failed_executions.c.job_id))
     .where(
-        failed_executions.c.job_id >= _FIRST,
+        failed_executions.c.job_id >= first_job_of(bindparam("run")),
         jobs.c.run_id == bindparam("run"),
         ~literal_column(values_check("jobs.state", TERMINAL)).self_group(),
     )

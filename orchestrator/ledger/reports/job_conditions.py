@@ -4,7 +4,19 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, case, false, func, literal_column, or_, select, true
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    ScalarSelect,
+    and_,
+    case,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+)
 
 from orchestrator.core.filters.filter import (
     And,
@@ -21,13 +33,18 @@ from orchestrator.core.filters.filter import (
 )
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import folded
-from orchestrator.ledger.schema.job_tables import GIVEN_UP, jobs, outcomes, values_check
+from orchestrator.ledger.schema.job_tables import GIVEN_UP, intakes, jobs, outcomes, values_check
 from orchestrator.ledger.sqlite.statements import contains, is_not_true
 
 _GIVEN_UP: Final[ColumnElement[bool]] = literal_column(values_check("jobs.state", GIVEN_UP))
 
 
 ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
+
+
+def first_job_of(run: int | BindParameter[int]) -> ScalarSelect[int]:
+    """The number before which none of the jobs of `run` has its own: what is read by numbers begins there."""
+    return select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run).scalar_subquery()
 
 
 def condition(chosen: Filter) -> ColumnElement[bool]:

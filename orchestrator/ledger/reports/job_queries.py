@@ -28,9 +28,9 @@ from orchestrator.core.filters.filter import (
     pushed,
     required,
 )
-from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition
+from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition, first_job_of
 from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
-from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, outcomes, payloads, runs
+from orchestrator.ledger.schema.job_tables import clusters, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.sqlite.statements import BATCH, batch_of, without_index
 from orchestrator.ledger.transactions.repository import Repository
@@ -95,7 +95,6 @@ class JobName(NamedTuple):
     custom_id: str
 
 
-_FIRST: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
 _of_kind: Final = jobs.alias("of_kind")
 _FIRST_OF_KINDS: Final = (
     select(BATCH.c.value, jobs.c.id, jobs.c.custom_id)
@@ -107,10 +106,7 @@ _FIRST_OF_KINDS: Final = (
                 .join(_of_kind, _of_kind.c.id == outcomes.c.job_id)
                 .where(
                     outcomes.c.error_key == BATCH.c.value,
-                    outcomes.c.job_id
-                    >= select(func.min(intakes.c.first_job))
-                    .where(intakes.c.run_id == bindparam("run"))
-                    .scalar_subquery(),
+                    outcomes.c.job_id >= first_job_of(bindparam("run")),
                     without_index(_of_kind.c.run_id) == bindparam("run"),
                 )
                 .order_by(outcomes.c.job_id)
@@ -181,13 +177,12 @@ class JobQueries(Repository):
 
     async def clusters(self, run: int, *, most: int) -> list[Cluster]:
         """The `most` largest kinds of failures of `run`, the largest first, and those of a size by their latest."""
-        first = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run).scalar_subquery()
         sample = (
             select(outcomes.c.job_id)
             .join(jobs, jobs.c.id == outcomes.c.job_id)
             .where(
                 outcomes.c.error_key == clusters.c.error_key,
-                outcomes.c.job_id >= first,
+                outcomes.c.job_id >= first_job_of(run),
                 without_index(jobs.c.run_id) == run,
             )
             .order_by(outcomes.c.job_id)
@@ -229,10 +224,9 @@ class JobQueries(Repository):
 
 
 async def _range(connection: AsyncConnection, run: int) -> _Range:
-    first = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run).scalar_subquery()
     last = select(func.max(jobs.c.id)).scalar_subquery()
     accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
-    row = (await connection.execute(select(first, last, accepted))).one()
+    row = (await connection.execute(select(first_job_of(run), last, accepted))).one()
     return _Range(below=(row[0] or 1) - 1, last=row[1] or 0, accepted=row[2] or 0)
 
 
