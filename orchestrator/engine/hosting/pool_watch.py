@@ -5,6 +5,7 @@ That is a debt in the ledger, as any `/cancel` (`engine.maintenance.canceller`),
 to the next process. Where a member answers nothing for a while nothing can be confirmed: its jobs are uncertain there.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
@@ -47,8 +48,8 @@ class PoolWatch:
         self._settings_of = settings_of
         self._owed = owed
         self._wakeup = Wakeup()
-        self._moving: set[int] = set()
-        """The submissions that were given to the canceller."""
+        self._moving: dict[int, set[int]] = defaultdict(set)
+        """The submissions that were given to the canceller, by the member where they wait, while that is not well."""
 
         pools.changes.add(self._wakeup.wake)
 
@@ -67,6 +68,7 @@ class PoolWatch:
         changed = [number for number, member in members.items() if member.judge()]
         for number in changed:
             if members[number].is_well:
+                self._moving.pop(number, None)
                 await self._ledger.jobs.cancels.take_back(number)
         for pool in list(self._pools.of.values()):
             for number in [number for number, member in pool.members.items() if not member.is_well]:
@@ -86,9 +88,10 @@ class PoolWatch:
             if self._settings_of[pool.run].on_uncertain is OnUncertain.RESUBMIT:
                 await self._ledger.writer.apply([_in_doubt(member, job) for job in plan.of_run(pool.run)[:MOVED_MAX]])
             return
-        waiting = [job for job in plan.waiting(pool.run) if job.submission not in self._moving][:MOVED_MAX]
+        moving = self._moving[number]
+        waiting = [job for job in plan.waiting(pool.run) if job.submission not in moving][:MOVED_MAX]
         if waiting:
-            self._moving |= {job.submission or 0 for job in waiting}
+            moving |= {job.submission or 0 for job in waiting}
             if await self._ledger.jobs.cancels.owe(
                 [job.id for job in waiting], CancelWhy.MOVED, now=self._ledger.now()
             ):

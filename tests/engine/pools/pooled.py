@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.errors import NotSent
@@ -79,6 +80,7 @@ async def pooled(
     dead: set[str] | None = None,
     webhooks: bool = False,
     clock: VirtualClock | None = None,
+    limits: dict[Operation, Limit] | None = None,
 ) -> AsyncIterator[Pooled]:
     """A run whose pool are the endpoints that have these workers, the first of them its home."""
     clock, dead = clock or VirtualClock(), set() if dead is None else dead
@@ -87,8 +89,9 @@ async def pooled(
     members = settings.members or (of(*workers) if len(workers) > 1 else ())
     settings = msgspec.structs.replace(settings, members=members)
     way = DyingTransport(there.transport(travel_s=lambda: 0.03), dead)
+    ledger = tmp_path / "ledger.db"
     async with (
         there.serving(),
-        process(tmp_path / "ledger.db", way, clock=clock, jobs=jobs, settings=settings, webhooks=webhooks) as p,
+        process(ledger, way, clock=clock, jobs=jobs, settings=settings, limits=limits, webhooks=webhooks) as p,
     ):
         yield Pooled(p, there, dead)

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.pools.member_health import THROTTLED, UNREACHABLE, MemberState
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.settings.run_settings import RunSettings
@@ -56,6 +57,26 @@ async def test_a_member_is_tried_once_its_workers_are_back(tmp_path: Path) -> No
         assert state_of(pool, SLOW) == (MemberState.WELL, None)
         assert pool.service.paid == 60
         assert (await pool.done_at())[SLOW] > 10
+
+
+@pytest.mark.slow
+async def test_what_was_to_be_moved_and_stayed_is_moved_when_its_member_is_unwell_again(tmp_path: Path) -> None:
+    limits = {**CONTRACT_LIMITS, Operation.CANCEL: Limit(requests=1, window_s=300)}
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=16, seconds=100.0, limits=limits) as pool:
+        await pool.p.begin()
+        await anyio.sleep(10)
+        pool.dead.add(SLOW)
+        await anyio.sleep(40)
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, UNREACHABLE)
+        pool.dead.clear()
+        pool.service.scale(SLOW, THROTTLED_FOUR)  # of which is heard once those at work have ended what they do
+        await anyio.sleep(40)
+        assert state_of(pool, SLOW)[0] is MemberState.TRIED
+        with anyio.fail_after(7_200):
+            await pool.p.finish()
+        assert pool.service.paid == 16
+        moved = [n for n in range(1, 17) if await pool.sent_to(n) == [SLOW, QUICK]]
+        assert len(moved) > 1, "more than the one whose /cancel there was time for at first"
 
 
 async def test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while(tmp_path: Path) -> None:
