@@ -6,7 +6,7 @@ from typing import Final, TextIO
 
 import anyio
 
-from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.wording import counted, visible
 from orchestrator.units import SECOND_US
@@ -66,7 +66,7 @@ def progress_text(snapshot: Snapshot) -> str:
 
 
 def _parts(snapshot: Snapshot) -> Iterator[str]:
-    done, total = sum(snapshot.counts[state.value] for state in TERMINAL), sum(snapshot.counts.values())
+    done, total = ended(snapshot.counts), sum(snapshot.counts.values())
     yield f"{done:,} of {counted(total, 'job')} ({100 * done // total if total else 0} %)"
     if failed := snapshot.counts["failed"]:
         yield f"{failed:,} failed"

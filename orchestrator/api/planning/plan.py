@@ -15,7 +15,7 @@ from orchestrator.api.foreground.run import run
 from orchestrator.api.planning.endpoint_facts import endpoint_health, price_in_account, workers_in_account
 from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
-from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.planning.observed_times import ObservedExecution
 from orchestrator.core.planning.plan_types import Plan
 from orchestrator.core.planning.planner import plan_of as planned
@@ -82,8 +82,7 @@ async def _of_ledger(
     async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
         run = await ledger.runs.named(name)
         counts: Mapping[str, int] = {} if run is None else await ledger.runs.counts(run=run.id)
-        done = sum(counts.get(state.value, 0) for state in TERMINAL)
-        return done, await executions_at(ledger, url, endpoint)
+        return ended(counts), await executions_at(ledger, url, endpoint)
 
 
 ENDING: Final = "-probe"

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.deadlines import EXPIRING_US
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.pipelines.notifications import WHY_CHARS_MAX, iso
 from orchestrator.core.pipelines.pipeline import Notify
 from orchestrator.core.pipelines.receivers import (
@@ -149,7 +149,6 @@ def abandoned_message(
     """
     first = runs[0]
     stage = first.stage
-    ended = sum(jobs.get(state, 0) for state in TERMINAL)
     is_alone = len(runs) == 1 and stage is None
     data = _Abandoned(
         run=first.name if stage is None else "",
@@ -162,7 +161,7 @@ def abandoned_message(
         succeeded=jobs.get(State.SUCCEEDED, 0),
         failed=jobs.get(State.FAILED, 0),
         cancelled=jobs.get(State.CANCELLED, 0),
-        unfinished=sum(jobs.values()) - ended,
+        unfinished=unfinished(jobs),
         spent=spent_shown(figures),
         budget=figures.budget,
         kinds=kinds_shown(figures),

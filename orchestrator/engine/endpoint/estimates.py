@@ -138,7 +138,8 @@ class EndpointEstimates:
         return None if there_ms is None else self.here_us(there_ms * 1_000)
 
     def _here_ms(self, there_ms: int | None) -> int | None:
-        return None if there_ms is None else self.here_us(there_ms * 1_000) // 1_000
+        here_us = self._here(there_ms)
+        return None if here_us is None else here_us // 1_000
 
     def _took(self, delay_ms: int | None, execution_ms: int | None, whole_ms: int | None) -> None:
         self.durations.observe(delay_ms, execution_ms)

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock
-from orchestrator.core.jobs.lifecycle import TERMINAL, State, unfinished
+from orchestrator.core.jobs.lifecycle import TERMINAL, State, ended, unfinished
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, counters
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.units import SECOND_US
@@ -66,7 +66,7 @@ class Progress:
 
     @property
     def _ended(self) -> int:
-        return sum(self._counts[state.value] for state in TERMINAL)
+        return ended(self._counts)
 
     def count(self, name: str) -> int:
         """Jobs in the state `name`, or the cumulative counter of that name."""
