@@ -92,10 +92,7 @@ class Choices:
         if given is None:
             return None
         pool = self.pool if setting.key == run_request.ENDPOINT.key else None
-        try:
-            return setting.value_type.read(given.texts if pool is None else pool.endpoints[:1])
-        except (ValueError, UsageError) as error:
-            raise UsageError(f"{given.origin}: {error}") from None
+        return _read(setting, given if pool is None else Given(pool.endpoints[:1], given.origin))
 
     @property
     def pool(self) -> ChosenPool | None:
@@ -171,11 +168,10 @@ def choose(
     if section is RUNS:
         chosen = {**in_file, **set_here, **flags}
         pool = _pool_of(file, chosen, given)
-        if isinstance(pool, ChosenPool):
-            in_file = {**in_file, **pool.layer}
-        if not isinstance(pool, ChosenPool) or not pool.members:
-            it = [str(given.get(ENDPOINT_NAME)), *(pool.endpoints if isinstance(pool, ChosenPool) else ())]
-            in_file = {**in_file, **file.of_endpoint(it)}
+        found = pool if isinstance(pool, ChosenPool) else ChosenPool((), {}, ())
+        in_file = {**in_file, **found.layer}
+        if not found.members:
+            in_file = {**in_file, **file.of_endpoint([str(given.get(ENDPOINT_NAME)), *found.endpoints])}
         if (its_name := chosen.get(PROFILE.key)) is not None:
             set_here = {key: text for key, text in set_here.items() if key not in OF_PROFILES.settings}
         try:
@@ -245,14 +241,16 @@ def _checked(text: str, origin: str) -> str:
 def _member(file: ConfigurationFile, endpoint: str, name: str) -> MemberSettings:
     """What the file says of `endpoint`, which is called `name`."""
     said = file.of_endpoint([name, endpoint])
-    values = {}
-    for setting in run_settings.OF_ENDPOINTS:
-        if (given := said.get(setting.key)) is not None:
-            try:
-                values[setting.name] = setting.value_type.read(given.texts)
-            except ValueError as error:
-                raise UsageError(f"{given.origin}: {error}") from None
-    return MemberSettings(endpoint, **values)
+    own = {each.name: _read(each, said[each.key]) for each in run_settings.OF_ENDPOINTS if each.key in said}
+    return MemberSettings(endpoint, **own)
+
+
+def _read(setting: Setting[T], given: Given) -> T:
+    """The value that was given. Raises `UsageError` that names the place."""
+    try:
+        return setting.value_type.read(given.texts)
+    except (ValueError, UsageError) as error:
+        raise UsageError(f"{given.origin}: {error}") from None
 
 
 def _of_flags(values: Mapping[str, object], section: Section, display_name: DisplayName) -> Layer:
