@@ -14,7 +14,7 @@ import anyio
 from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.messages.outside_claims import CLAIMED_US, silent_since
 from orchestrator.client.notify.delivery import Delivery
-from orchestrator.engine.flows.outbox_sender import AT_ONCE_MAX, OutboxSender
+from orchestrator.engine.flows.outbox_sender import AT_ONCE_MAX, OutboxSender, SendableOutbox
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.ledger import Ledger
@@ -47,30 +47,28 @@ class OutsideSender:
         each that was sent.
         """
         outbox = self.ledger.flows.run_outbox
-        outbox_sender = OutboxSender(
-            outbox=outbox,
-            send=self.sender.tell_of_run,
-            name_of=lambda told: told.name,
-            clock=self.dependencies.clock,
-            scrub=self.scrub,
-            warn=_say_nothing,
-        )
-        return await self._sent(outbox, messages, outbox_sender.send_once, claimed_until)
+        return await self._sent(outbox, messages, self._once(outbox, self.sender.tell_of_run), claimed_until)
 
     async def of_pipelines(
         self, messages: Sequence[Notification], *, claimed_until: int | None = None
     ) -> list[Delivery]:
         """The same of flows and schedules."""
         outbox = self.ledger.flows.outbox
+        return await self._sent(outbox, messages, self._once(outbox, self._tell), claimed_until)
+
+    def _once(
+        self, outbox: SendableOutbox[M], send: Callable[[M], Awaitable[Delivery]]
+    ) -> Callable[[M], Awaitable[Delivery]]:
+        """Sends a message of `outbox` by `send`, and writes down what came of it."""
         outbox_sender = OutboxSender(
             outbox=outbox,
-            send=self._tell,
-            name_of=lambda told: told.pipeline_name,
+            send=send,
+            name_of=lambda _: "",  # nobody is warned
             clock=self.dependencies.clock,
             scrub=self.scrub,
             warn=_say_nothing,
         )
-        return await self._sent(outbox, messages, outbox_sender.send_once, claimed_until)
+        return outbox_sender.send_once
 
     async def _tell(self, told: Notification) -> Delivery:
         [pipeline] = (await self.ledger.flows.pipelines.definitions([told.definition])).values()
