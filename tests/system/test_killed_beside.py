@@ -3,9 +3,9 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.system.browsing import Visitor, dashboard_of, looking_at
 from tests.system.processes import FAST, Desk, Service, lines_of
 from tests.system.receiver import Receiver, receiving
+from tests.telemetry.traces.receiver import numbers_by_job, spans_of
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -26,19 +27,7 @@ CONFIGURATION: Final = '[dashboard]\ntrace = 1.0\n\n[notify.ops]\nkind = "webhoo
 
 def told_of(receiver: Receiver) -> Mapping[int, set[str]]:
     """The numbers of the spans of each job."""
-    found: dict[int, set[str]] = {}
-    for span in _spans(receiver):
-        if span.name == "job":
-            values = {each.key: each.value.int_value for each in span.attributes}
-            found.setdefault(values["orchestrator.job"], set()).add(span.span_id.hex())
-    return found
-
-
-def _spans(receiver: Receiver) -> Iterator[Any]:
-    for came in receiver.at("/otlp"):
-        for resource in ExportTraceServiceRequest.FromString(came.body).resource_spans:
-            for scope in resource.scope_spans:
-                yield from scope.spans
+    return numbers_by_job(spans_of(ExportTraceServiceRequest.FromString(came.body) for came in receiver.at("/otlp")))
 
 
 def until_told_of(receiver: Receiver, jobs: int) -> None:

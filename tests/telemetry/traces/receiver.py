@@ -1,13 +1,34 @@
 """A receiver of traces, by OTLP over HTTP, in a thread of the test process."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+def spans_of(requests: Iterable[Any]) -> list[Any]:
+    """All spans of these requests, one after the other."""
+    return [
+        span
+        for request in requests
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def numbers_by_job(spans: Iterable[Any]) -> dict[int, set[str]]:
+    """The numbers under which each job was told of."""
+    found: dict[int, set[str]] = {}
+    for span in spans:
+        if span.name == "job":
+            values = {each.key: each.value.int_value for each in span.attributes}
+            found.setdefault(values["orchestrator.job"], set()).add(span.span_id.hex())
+    return found
 
 
 @dataclass
@@ -28,13 +49,7 @@ class Receiver:
     @property
     def spans(self) -> list[Any]:
         """All that were taken, one after the other."""
-        return [
-            span
-            for request in self.requests
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
+        return spans_of(self.requests)
 
     @property
     def numbers(self) -> list[str]:

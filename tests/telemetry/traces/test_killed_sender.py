@@ -16,7 +16,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.telemetry.traces.trace_position import BEGINNING, trace_position
 from tests.factories import a_row
 from tests.ledger.ledgers import a_run, brought_to, write_ledger
-from tests.telemetry.traces.receiver import Receiver, receiving
+from tests.telemetry.traces.receiver import Receiver, numbers_by_job, receiving
 
 PROGRAM = """
 import sys
@@ -72,23 +72,13 @@ def test_nothing_is_left_out_or_told_under_two_numbers_however_often_it_is_kille
         receiver.holds = None
         end(5, 6)
         with sending(path, receiver):
-            while len(told(receiver)) < 6:
+            while len(numbers_by_job(receiver.spans)) < 6:
                 receiver.came.clear()
                 assert receiver.came.wait(WAIT_S)
-    by_job = told(receiver)
+    by_job = numbers_by_job(receiver.spans)
     assert all(len(numbers) == 1 for numbers in by_job.values())
     assert len(receiver.numbers) > len(set(receiver.numbers))  # some came twice, under the same numbers
     kinds: dict[str, set[tuple[int, int]]] = {}
     for span in receiver.spans:
         kinds.setdefault(span.span_id.hex(), set()).add((span.start_time_unix_nano, span.end_time_unix_nano))
     assert all(len(times) == 1 for times in kinds.values())
-
-
-def told(receiver: Receiver) -> dict[int, set[str]]:
-    """The numbers under which each job was told of."""
-    found: dict[int, set[str]] = {}
-    for span in receiver.spans:
-        if span.name == "job":
-            values = {each.key: each.value.int_value for each in span.attributes}
-            found.setdefault(values["orchestrator.job"], set()).add(span.span_id.hex())
-    return found
