@@ -23,7 +23,7 @@ $(READY): pyproject.toml
 	@echo "setting up $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
-	@$(BIN)/python -m tests.telemetry.promtool
+	@$(BIN)/python -m tests.telemetry.promtool >/dev/null
 	@touch $@
 
 demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
