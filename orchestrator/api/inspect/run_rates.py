@@ -1,11 +1,12 @@
 """How many jobs of each run end in a second, by the samples and by what has ended since the last one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from orchestrator.core.jobs.lifecycle import ended, unfinished
 from orchestrator.core.samples.rates import OF_LATE_US, rate_of_late
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_summaries import RunSummaries
+from orchestrator.ledger.runs.runs import Run
 
 
 async def rates_of_late(ledger: Ledger, seen: RunSummaries, now: int) -> Mapping[int, float]:
@@ -13,13 +14,35 @@ async def rates_of_late(ledger: Ledger, seen: RunSummaries, now: int) -> Mapping
     says nothing. Raises `StorageError`.
     """
     left = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {}))]
-    numbers = [run.id for run in left]
+    rates = await _rates(ledger, left, seen.counts, now)
+    young = now - OF_LATE_US
+    return {run.id: rates.get(run.id, 0.0) for run in left if run.id in rates or run.created_at < young}
+
+
+async def rate_together(
+    ledger: Ledger, runs: Collection[Run], counts: Mapping[int, Mapping[str, int]], now: int
+) -> float:
+    """That of all these runs, also of those that have ended meanwhile; `counts` has their jobs by their states. Raises
+    `StorageError`.
+    """
+    return sum((await _rates(ledger, runs, counts, now)).values())
+
+
+async def _rates(
+    ledger: Ledger, runs: Collection[Run], counts: Mapping[int, Mapping[str, int]], now: int
+) -> dict[int, float]:
+    """Those of the runs of which something tells, and something has ended of late."""
+    numbers = [run.id for run in runs]
     latest = await ledger.samples.ends(numbers)
     before = await ledger.samples.ends(numbers, until=now - OF_LATE_US)
-    found: dict[int, float] = {}
-    for run in left:
-        ends = ended(seen.counts.get(run.id, {}))
-        rate = rate_of_late(latest.get(run.id), before.get(run.id), ended=ends, created_at=run.created_at, now=now)
-        if rate is not None or now - run.created_at > OF_LATE_US:
-            found[run.id] = rate or 0.0
-    return found
+    rates = {
+        run.id: rate_of_late(
+            latest.get(run.id),
+            before.get(run.id),
+            ended=ended(counts.get(run.id, {})),
+            created_at=run.created_at,
+            now=now,
+        )
+        for run in runs
+    }
+    return {number: rate for number, rate in rates.items() if rate is not None}

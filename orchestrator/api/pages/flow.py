@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from orchestrator.api.flows.backfills import backfill_lines
 from orchestrator.api.flows.flows import flow_of_runs, stage_runs
 from orchestrator.api.flows.lineage import RowOfFlow, lineage_of
 from orchestrator.api.pages.flow_results import flow_results
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -29,6 +31,9 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
     stages = [_stage(status, each, runs, ended) for status, each in zip(shown.stages, rows, strict=True)]
     definitions = await ledger.flows.pipelines.definitions([flow.definition])
     names = [stage.name for stage in definitions[flow.definition].stages]
+    backfills = []
+    if flow.kind is FlowKind.BACKFILL:
+        backfills = await backfill_lines(ledger, held_by, pipeline=flow.pipeline)
     page = FlowPage(
         flow=shown.flow,
         number=number,
@@ -41,6 +46,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
         to_come=tuple(name for name in names if name not in {stage.stage for stage in stages}),
         bars=tuple(bar for name in names for bar in _bars(name, stages)),
         messages=shown.notifications,
+        backfill=next((line for line in backfills if line.asked_at == flow.recorded_at), None),
         row=row,
     )
     return page if row is None else await _with_kin(ledger, flow, page, row, {each.stage: each.run for each in rows})

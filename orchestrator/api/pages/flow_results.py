@@ -1,16 +1,14 @@
 """What went through flows, and what it cost: of several flows by a few questions."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.api.runs.run_costs import run_costs
-from orchestrator.core.gates.costs import Cost
+from orchestrator.api.runs.run_costs import costs_together, spent_by_run
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import INPUT
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import SECOND_US
-from orchestrator.views.costs import CostView
 from orchestrator.views.pages.pipelines import FlowResult
 
 
@@ -37,7 +35,7 @@ async def flow_results(ledger: Ledger, flows: Sequence[Flow]) -> Mapping[int, Fl
             took_s=None if flow.started_at is None else max(0, (flow.ended_at or now) - flow.started_at) / SECOND_US,
             rows=sum(_number(jobs[run], State) for run, stage in runs.items() if stage in first),
             failed=sum(_number(jobs[run], (State.FAILED, State.CANCELLED)) for run in runs),
-            spent=costs_together(costs) if costs else None,
+            spent=costs_together(costs),
         )
     return found
 
@@ -49,19 +47,3 @@ def _number(counts: Mapping[str, int], states: Iterable[State]) -> int:
 def latest_stages(stages: Sequence[StageRow]) -> list[StageRow]:
     """Of each stage what was begun last."""
     return list({(stage.flow, stage.stage): stage for stage in stages}.values())
-
-
-async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, CostView]:
-    """What each of these runs has spent, where its price is known."""
-    priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None]
-    if not priced:
-        return {}
-    executed = await ledger.jobs.brakes.executed()
-    spent = {run.id: run_costs(run, executed, {}).spent for run in priced}
-    return {run: cost for run, cost in spent.items() if cost is not None}
-
-
-def costs_together(amounts: Sequence[CostView]) -> CostView:
-    """Their sum."""
-    whole = sum((Cost(each.amount, each.error) for each in amounts), Cost(0.0))
-    return CostView(amount=whole.amount, error=whole.error)

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from typing import Final
 
+from orchestrator.api.flows.backfills import backfill_lines
 from orchestrator.api.flows.pipeline_states import pipeline_states
 from orchestrator.api.inspect.status import last_of
 from orchestrator.api.pages.attention import need_line, needs_now
 from orchestrator.api.pages.pipeline_lines import pipeline_lines
 from orchestrator.api.pages.run_lines import FLOW_MARKS, run_lines
-from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowKind, FlowState
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
-from orchestrator.ledger.overviews.flow_summaries import LiveFlows
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.units import SECOND_US
 from orchestrator.views.pages.now import NowPage
-from orchestrator.views.pages.pipelines import BackfillLine
 from orchestrator.views.runs.run_lines import RunLine
 
 RUNS_SHOWN: Final = 30
@@ -38,7 +37,7 @@ async def now_page(ledger: Ledger, held_by: str | None) -> NowPage:
         needs=tuple(map(need_line, await needs_now(ledger, held_by, states))),
         pipelines=tuple(await pipeline_lines(ledger, states)),
         runs=tuple(lines[:RUNS_SHOWN]),
-        backfills=tuple(await _backfills(ledger, await ledger.overviews.flows.live())),
+        backfills=tuple(await backfill_lines(ledger, held_by)),
         more_runs=max(0, len(lines) - RUNS_SHOWN),
         ended=() if lines or backfilled else await _ended(ledger, held_by),
         last_process=None if held_by else last_of(await ledger.runs.heartbeats.all()),
@@ -72,30 +71,3 @@ def _without_runs(ledger: Ledger, begun: Sequence[Flow], shown: set[int | None])
         for flow in begun
         if flow.id not in shown
     ]
-
-
-async def _backfills(ledger: Ledger, live: Sequence[LiveFlows]) -> list[BackfillLine]:
-    """One line for all that one backfill has made."""
-    names = {each.id: each.name for each in await ledger.flows.pipelines.all()}
-    asked = dict.fromkeys((each.pipeline, each.recorded_at) for each in live if each.kind is FlowKind.BACKFILL)
-    found = []
-    for pipeline, recorded_at in list(asked)[:RUNS_SHOWN]:
-        numbers: dict[FlowState, int] = {}
-        for each in await ledger.overviews.flows.backfill(pipeline, recorded_at):
-            numbers[each.state] = numbers.get(each.state, 0) + each.number
-        on_hold, running = numbers.get(FlowState.ON_HOLD, 0), numbers.get(FlowState.RUNNING, 0)
-        found.append(
-            BackfillLine(
-                pipeline=pipeline,
-                name=names[pipeline],
-                standing="held" if on_hold else "running" if running else "waiting",
-                asked_at=recorded_at,
-                flows=sum(numbers.values()),
-                ended=sum(n for state, n in numbers.items() if state in ENDED),
-                failed=numbers.get(FlowState.FAILED, 0) + numbers.get(FlowState.PARTIAL, 0),
-                running=running,
-                waiting=numbers.get(FlowState.WAITING, 0),
-                on_hold=on_hold,
-            )
-        )
-    return found

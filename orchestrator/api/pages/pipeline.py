@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from orchestrator.api.flows.backfills import backfill_lines
 from orchestrator.api.flows.pipeline_states import pipeline_states
 from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.api.inspect.run_facts import wording
@@ -26,12 +27,14 @@ VERSIONS_SHOWN: Final = 5
 NEXT_SHOWN: Final = 5
 
 
-async def pipelines_page(ledger: Ledger) -> PipelinesPage:
-    """All pipelines, the worst first."""
-    return PipelinesPage(pipelines=tuple(await pipeline_lines(ledger)))
+async def pipelines_page(ledger: Ledger, held_by: str | None) -> PipelinesPage:
+    """All pipelines, the worst first; `held_by` says who works on the ledger."""
+    return PipelinesPage(
+        pipelines=tuple(await pipeline_lines(ledger)), backfills=tuple(await backfill_lines(ledger, held_by))
+    )
 
 
-async def pipeline_page(ledger: Ledger, number: int) -> PipelinePage | None:
+async def pipeline_page(ledger: Ledger, held_by: str | None, number: int) -> PipelinePage | None:
     """The pipeline of that number; None where there is none."""
     each = next((each for each in await ledger.flows.pipelines.all() if each.id == number), None)
     if each is None:
@@ -58,6 +61,7 @@ async def pipeline_page(ledger: Ledger, number: int) -> PipelinePage | None:
         overlap=None if schedule is None else schedule.overlap,
         stages=tuple(stage.name for stage in each.pipeline.stages),
         endpoints=stage_endpoints(each.pipeline),
+        backfills=tuple(await backfill_lines(ledger, held_by, pipeline=number)),
         results=tuple(results[flow.id] for flow in flows),
         took_s=tuple(each.took_s or 0.0 for each in oldest_first),
         rows=tuple(each.rows for each in oldest_first),

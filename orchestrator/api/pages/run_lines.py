@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.api.runs.run_costs import run_costs
-from orchestrator.core.gates.costs import Cost
+from orchestrator.api.runs.run_costs import costs_together, run_costs
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import FlowOfRun
@@ -105,15 +104,10 @@ def _flow_line(part: FlowOfRun, stages: Sequence[RunLine], now: int) -> RunLine:
         done=sum(stage.done for stage in stages),
         failed=sum(stage.failed for stage in stages),
         jobs_per_s=sum(rates) if rates else None,
-        spent=_together(spent) if spent else None,
+        spent=costs_together(spent),
         safe_offline_s=min(safe_s, default=None),
         began_at=part.recorded_at,
         ended_at=part.ended_at,
         took_s=max(0, (part.ended_at or now) - part.recorded_at) / SECOND_US,
         stages=tuple(stages),
     )
-
-
-def _together(amounts: Sequence[CostView]) -> CostView:
-    whole = sum((Cost(each.amount, each.error) for each in amounts), Cost(0.0))
-    return CostView(amount=whole.amount, error=whole.error)

@@ -1,13 +1,14 @@
 """What runs have cost so far, and what they will come to."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from orchestrator.core.gates.costs import Cost, Costs, DurationTotals
 from orchestrator.core.jobs.lifecycle import State, ended, unfinished
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_writes import Place
 from orchestrator.views.costs import CostView
@@ -49,6 +50,24 @@ def run_costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mappin
         expected=_view(costs.expected(outstanding)),
         at_end=_view(costs.spent + costs.expected(to_come)),
     )
+
+
+async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, CostView]:
+    """What each of these runs has spent, where its price is known."""
+    priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None]
+    if not priced:
+        return {}
+    executed = await ledger.jobs.brakes.executed()
+    spent = {run.id: run_costs(run, executed, {}).spent for run in priced}
+    return {run: cost for run, cost in spent.items() if cost is not None}
+
+
+def costs_together(amounts: Sequence[CostView]) -> CostView | None:
+    """Their sum; None of none."""
+    if not amounts:
+        return None
+    whole = sum((Cost(each.amount, each.error) for each in amounts), Cost(0.0))
+    return CostView(amount=whole.amount, error=whole.error)
 
 
 def _view(cost: Cost) -> CostView:

@@ -11,6 +11,7 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.units import SECOND_US
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.api.flows.lineage import Lineage, RowOfFlow
     from orchestrator.api.flows.triggers import Rerun
     from orchestrator.views.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
+    from orchestrator.views.pages.pipelines import BackfillLine
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
 RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]
@@ -99,6 +101,38 @@ async def flow_rerun(
     from orchestrator.api.flows.triggers import flow_rerun
 
     show_rerun(await flow_rerun(ledger, flow, from_, only_failed=failed), as_json=as_json)
+
+
+@commands.command("backfills")
+@_shared
+async def flow_backfills(name: SomePipeline = None, *, ledger: Path, as_json: bool) -> None:
+    """Show the backfills that have not ended, each as one line: flows done, speed, time left, and what was spent.
+
+    Example: orchestrator flows backfills captions
+    """
+    from orchestrator.api.flows.backfills import backfills_list
+
+    show_backfills(await backfills_list(ledger, name), as_json=as_json)
+
+
+def show_backfills(found: "Sequence[BackfillLine]", *, as_json: bool) -> None:
+    """Prints backfills and how far they are."""
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none="no backfill is under way",
+        headings=("BACKFILL OF", "STATE", "ASKED (UTC)", "FLOWS DONE", "JOBS DONE", "SPEED", "DONE (UTC)", "SPENT"),
+        row=_backfill_row,
+    )
+
+
+def _backfill_row(line: "BackfillLine") -> Iterable[str]:
+    flows = f"{line.ended:,} of {line.flows:,}{f', {line.failed:,} not whole' if line.failed else ''}"
+    jobs = "-" if line.total is None else f"{line.done:,} of {line.total:,}"
+    speed = "-" if not line.jobs_per_s else f"{line.jobs_per_s:,.1f}/s"
+    done_at = "-" if line.eta_at is None else local(line.eta_at // SECOND_US * SECOND_US, "UTC")
+    spent = "-" if line.spent is None else money(line.spent.amount)
+    return line.name, line.standing, local(line.asked_at, "UTC"), flows, jobs, speed, done_at, spent
 
 
 def show_rerun(found: "Rerun", *, as_json: bool) -> None:

@@ -103,6 +103,34 @@ def startable(parallel: int, live: Iterable[Live], now: int) -> list[int]:
     return begin
 
 
+class BackfillPace(NamedTuple):
+    """How far the flows of one backfill are, of which `parallel` run at once. Times are microseconds."""
+
+    parallel: int
+    waiting: int
+    begun: int
+    """So many run, or are held."""
+
+    begun_us: int
+    """For how long these have, added up."""
+
+    ended: int
+    ended_us: int
+    """How long these took, added up."""
+
+
+def backfill_left_us(pace: BackfillPace) -> int | None:
+    """How long until the last of them ends, if each takes as long as those that have ended did. None before one has,
+    and where all that are left take longer.
+    """
+    left = pace.waiting + pace.begun
+    if not pace.ended or not left:
+        return None
+    each_us = pace.ended_us / pace.ended
+    work_us = pace.waiting * each_us + max(0.0, pace.begun * each_us - pace.begun_us)
+    return round(work_us / min(pace.parallel, left)) or None
+
+
 def _begun(flows: Iterable[Live]) -> int:
     return sum(flow.state in BEGUN for flow in flows)
 

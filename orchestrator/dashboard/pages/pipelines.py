@@ -8,12 +8,12 @@ from orchestrator.views.pages.pipelines import PipelinePage, PipelinesPage
 
 
 async def _all(request: PageRequest) -> PipelinesPage:
-    return await pipelines_page(request.ledger)
+    return await pipelines_page(request.ledger, request.holder)
 
 
 async def _one(request: PageRequest) -> PipelinePage:
     number = request.numbers["pipeline"]
-    found = await pipeline_page(request.ledger, number)
+    found = await pipeline_page(request.ledger, request.holder, number)
     if found is None:
         known = await request.ledger.flows.pipelines.all()
         nearest = {each.name: f"/pipelines/{each.id}" for each in known[:NEAREST_MAX]}

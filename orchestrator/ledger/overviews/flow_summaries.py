@@ -21,6 +21,7 @@ from orchestrator.ledger.schema.flow_tables import (
     gaps,
     outbox,
     pipelines,
+    stages,
 )
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Repository
@@ -56,6 +57,18 @@ class LiveFlows(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     recorded_at: int
     state: FlowState
     number: int
+
+
+class BackfilledFlows(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """How many flows of one backfill are in a state."""
+
+    state: FlowState
+    number: int
+    parallel: int
+    """So many of the backfill run at once."""
+
+    took_us: int
+    """For how long those that have begun ran, until they ended or until now, added up."""
 
 
 class Untold(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -142,10 +155,22 @@ _COUNTED: Final = select(flows.c.pipeline_id, flows.c.kind, flows.c.recorded_at,
     flows.c.pipeline_id, flows.c.kind, flows.c.recorded_at, flows.c.state
 )
 _LIVE: Final = _COUNTED.where(literal_column(LIVE_ONLY))
-_BACKFILLED: Final = _COUNTED.where(
+_OF_BACKFILL: Final = (
     flows.c.pipeline_id == bindparam("pipeline"),
     flows.c.kind == FlowKind.BACKFILL.value,
     flows.c.recorded_at == bindparam("recorded_at"),
+)
+_took = func.coalesce(flows.c.ended_at, bindparam("now")) - flows.c.started_at
+_BACKFILLED: Final = (
+    select(flows.c.state, func.count(), func.max(flows.c.parallel), func.coalesce(func.sum(_took), 0))
+    .where(*_OF_BACKFILL)
+    .group_by(flows.c.state)
+)
+_RUNS_OF_BACKFILL: Final = (
+    select(stages.c.run_id)
+    .select_from(flows.join(stages, stages.c.flow_id == flows.c.id))
+    .where(*_OF_BACKFILL, stages.c.run_id.is_not(None))
+    .limit(bindparam("most"))
 )
 
 _NUMBERED: Final = FLOWS.where(flows.c.id == bindparam("flow"))
@@ -228,9 +253,15 @@ class FlowSummaries(Repository):
         """How many flows have not ended, by pipeline, kind, time and state."""
         return await self._access.structs(LiveFlows, _LIVE)
 
-    async def backfill(self, pipeline: int, recorded_at: int) -> list[LiveFlows]:
+    async def backfill(self, pipeline: int, recorded_at: int, *, now: int) -> list[BackfilledFlows]:
         """How the flows stand that one backfill of a pipeline has made, ended ones included."""
-        return await self._access.structs(LiveFlows, _BACKFILLED, {"pipeline": pipeline, "recorded_at": recorded_at})
+        given = {"pipeline": pipeline, "recorded_at": recorded_at, "now": now}
+        return await self._access.structs(BackfilledFlows, _BACKFILLED, given)
+
+    async def runs_of_backfill(self, pipeline: int, recorded_at: int, most: int) -> list[int]:
+        """The numbers of the runs that carry out these flows, up to `most` of them."""
+        given = {"pipeline": pipeline, "recorded_at": recorded_at, "most": most}
+        return [run for (run,) in await self._access.rows(_RUNS_OF_BACKFILL, given)]
 
     async def begun(self, most: int) -> list[Flow]:
         """Up to `most` flows that run or are held, the oldest first."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from orchestrator.views.flows import AwaitedInput, FlowStatus, NotificationStatus, StageStatus
-from orchestrator.views.pages.pipelines import FlowResult
+from orchestrator.views.pages.pipelines import BackfillLine, FlowResult
 from orchestrator.views.series import TimeBar
 
 
@@ -54,6 +54,9 @@ class FlowPage(msgspec.Struct, frozen=True, kw_only=True):
     latest_version: int
     result: FlowResult
     stages: tuple[StageLine, ...]
+    backfill: BackfillLine | None = None
+    """The one that has made this flow, while some of its flows have not ended."""
+
     awaits: AwaitedInput | None = None
     """The input, while it is not there yet."""
 

@@ -98,12 +98,31 @@ class BackfillLine(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     waiting: int
     on_hold: int = msgspec.field(name="held", default=0)
+    total: int | None = None
+    """Jobs of those that have begun; None where they are too many to be counted. So the next, and `spent`."""
+
+    done: int | None = None
+    """Those of them that have an outcome."""
+
+    jobs_per_s: float | None = None
+    """Of late; None where nobody works on it."""
+
+    eta_at: int | None = None
+    """When the last of its flows will have ended, if they take as long as those that have; None where that is not
+    known, or it does not go on.
+    """
+
+    spent: CostView | None = None
+    safe_offline_s: float | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
 
 
 class PipelinesPage(msgspec.Struct, frozen=True, kw_only=True):
     """All pipelines, the worst first."""
 
     pipelines: tuple[PipelineLine, ...]
+    backfills: tuple[BackfillLine, ...] = ()
+    """Those that have not ended."""
 
 
 class PipelineVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +163,9 @@ class PipelinePage(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[str, ...]
     endpoints: Mapping[str, str] = {}
     """Their ids, by the stages."""
+
+    backfills: tuple[BackfillLine, ...] = ()
+    """Those that have not ended."""
 
     results: tuple[FlowResult, ...] = ()
     """Of the latest flows, newest first."""

@@ -10,13 +10,14 @@ from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.triggers import Rerun, TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole
-from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
+from orchestrator.cli.pipelines.flows import show_backfills, show_flow, show_flows, show_lineage, show_rerun
 from orchestrator.cli.pipelines.schedules import show_fires, show_history, show_schedules, show_troubles
 from orchestrator.cli.pipelines.serve import show_ticked
 from orchestrator.cli.pipelines.trigger import show_flow_asked_for, show_flow_ended
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.units import HOUR_US, MINUTE_US
+from orchestrator.views.costs import CostView
 from orchestrator.views.flows import (
     AwaitedInput,
     FlowShown,
@@ -26,6 +27,7 @@ from orchestrator.views.flows import (
     ScheduleTrouble,
     StageStatus,
 )
+from orchestrator.views.pages.pipelines import BackfillLine
 from tests.cli.command_line import give, requested, shown
 
 LEDGER = Path("l.db")
@@ -285,3 +287,29 @@ def test_a_rerun_tells_the_new_runs_and_who_goes_on() -> None:
     held = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), holder="process 7")
     told = shown(lambda: show_rerun(held, as_json=True))
     assert json.loads(told.stdout) == {"flow": FLOW, "runs": [f"{FLOW}/embed~2"], "held_by": "process 7"}
+
+
+def test_a_backfill_is_one_line_with_how_far_it_is_and_until_when() -> None:
+    assert "no backfill is under way" in shown(lambda: show_backfills([], as_json=False)).stderr
+    line = BackfillLine(
+        pipeline=1,
+        name="captions",
+        standing="running",
+        asked_at=AT,
+        flows=30,
+        ended=12,
+        failed=1,
+        running=2,
+        waiting=16,
+        total=1_400,
+        done=1_230,
+        jobs_per_s=9.25,
+        eta_at=AT + 2 * HOUR_US,
+        spent=CostView(amount=3.12, error=0.0),
+    )
+    told = shown(lambda: show_backfills([line], as_json=False), COLUMNS="200").stdout
+    for figure in ("12 of 30, 1 not whole", "1,230 of 1,400", "9.2/s", "2026-01-01T02:00:00+00:00", "3.12"):
+        assert figure in told
+    [shown_line] = json.loads(shown(lambda: show_backfills([line], as_json=True)).stdout)
+    assert (shown_line["ended"], shown_line["held"]) == (12, 0)
+    assert requested("flows", "backfills", "captions").flags == {"name": "captions"}

@@ -9,7 +9,9 @@ from orchestrator.core.pipelines.overlap_policy import (
     STILL_RUNNING,
     TOO_MANY,
     WAITING_MAX,
+    BackfillPace,
     Live,
+    backfill_left_us,
     rule,
     startable,
 )
@@ -122,3 +124,16 @@ def test_whatever_meets_no_fire_is_forgotten_and_never_too_many_run(
     scheduled = [flow for flow in left if flow.kind is not BACKFILL]
     now = sum(flow.state in BEGUN for flow in scheduled)
     assert now + sum(flow.id in begun for flow in scheduled) <= max(parallel, now)
+
+
+def test_a_backfill_takes_as_long_as_its_flows_took_so_far_as_many_at_once_as_may() -> None:
+    pace = BackfillPace(parallel=2, waiting=4, begun=2, begun_us=14, ended=3, ended_us=30)
+    assert backfill_left_us(pace) == (4 * 10 + 2 * 10 - 14) // 2
+    assert backfill_left_us(pace._replace(waiting=0, begun=1, begun_us=4)) == 6, "only one is left to run"
+
+
+def test_of_a_backfill_nothing_is_foretold_before_a_flow_has_ended_nor_once_the_last_ones_take_longer() -> None:
+    pace = BackfillPace(parallel=1, waiting=1, begun=0, begun_us=0, ended=0, ended_us=0)
+    assert backfill_left_us(pace) is None
+    assert backfill_left_us(pace._replace(waiting=0, ended=1, ended_us=9)) is None, "all have ended"
+    assert backfill_left_us(pace._replace(waiting=0, begun=1, begun_us=10, ended=1, ended_us=9)) is None
