@@ -1,7 +1,7 @@
 """Whether the settings of a run agree with one another."""
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
-from orchestrator.core.service.openai import Via
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings

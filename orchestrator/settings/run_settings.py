@@ -14,10 +14,10 @@ from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer, dearest
-from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
 from orchestrator.settings.parsers.job_parsers import duration

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.service.openai import Via
+from orchestrator.core.lanes.via import Via
 from tests.formats.input.test_jsonl import problem, row
 
 INPUT = '{"openai_route":"/v1/completions","openai_input":{"prompt":"a"}}'

@@ -22,9 +22,9 @@ from orchestrator.api.foreground.run import run as run_program
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.http_answers import POINTLESS
-from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS

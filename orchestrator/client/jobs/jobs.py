@@ -32,10 +32,10 @@ from orchestrator.client.jobs.retries import Sleep, may_pass, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.service_answers import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.streams import JobStream
+from orchestrator.core.lanes.openai import ROUTE
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, read_health
 from orchestrator.core.service.job_record import read_as
-from orchestrator.core.service.openai import ROUTE
 from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.redaction import Redactor

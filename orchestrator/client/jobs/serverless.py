@@ -17,11 +17,11 @@ from orchestrator.client.http.bodies import Leaving
 from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.clock import Clock
+from orchestrator.core.lanes.openai import ROUTE
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, health_of
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import is_remote_id
-from orchestrator.core.service.openai import ROUTE
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import (
     CATCH_UP_SHARE,
     CONTRACT_LIMITS,
@@ -21,7 +22,6 @@ from orchestrator.core.limits.rate_pacer import (
 )
 from orchestrator.core.limits.request_spacing import least_gap_us
 from orchestrator.core.polling.admission import DEPTH_MIN, HORIZON_S, QueueDepth, outstanding_max
-from orchestrator.core.service.openai import Via
 from orchestrator.units import SECOND_US
 
 TRIP_US_USUAL: Final = 100_000

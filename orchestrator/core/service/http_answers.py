@@ -39,6 +39,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Those of the answer, whatever the case of a name; whoever needs one reads it here."""
 
+    def with_body(self, body: bytes) -> "Answer":
+        """The same answer with another body."""
+        return self if body is self.body else msgspec.structs.replace(self, body=body)
+
 
 class Pointless(msgspec.Struct, frozen=True):
     """No job of this run can get through until somebody changes something. `status` is that of the answer."""

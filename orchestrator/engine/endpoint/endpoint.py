@@ -11,7 +11,6 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.service.job_record import Record
-from orchestrator.core.service.openai import Via
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.core.text.next_step import Wording, plain
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
@@ -129,7 +128,7 @@ class Endpoint:
             return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
         grace_us = uncertain_grace_us(
             job,
-            webhooks=self.webhooks and settings.via is Via.QUEUE,
+            webhooks=self.webhooks and settings.via.has_queue,
             p95_us=self.estimates.durations.whole.p95_us,
             wanted_us=settings.uncertain_after_us,
         )

@@ -11,13 +11,13 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
 from orchestrator.engine.hosting.webhook_listener import Webhook
+from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.pools.member_line import MemberLine
 from orchestrator.engine.pools.pools import Pools
 from orchestrator.engine.pools.run_pool import RunPool
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.engine.sending.served_brakes import ServedBrakes

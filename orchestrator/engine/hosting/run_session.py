@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from orchestrator.core.diagnosis.service_rules import UNREACHABLE
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.openai import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.served_run import ServedRun
@@ -132,7 +131,7 @@ class RunSession(ServedRun):
     @property
     def is_adoptable(self) -> bool:
         """Whether webhooks may tell of its uncertain submissions."""
-        return self.own.endpoint.webhooks and self.run.settings.via is Via.QUEUE
+        return self.own.endpoint.webhooks and self.run.settings.via.has_queue
 
     @property
     def is_released(self) -> bool:

@@ -14,7 +14,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.claim_turns import ClaimTurns
-from orchestrator.engine.sending.lane import Lane
+from orchestrator.engine.sending.lane_sender import LaneSender
 from orchestrator.engine.sending.request_sender import RequestSender
 from orchestrator.engine.sending.run_sender import SENDING, RunSender
 from orchestrator.ledger import Ledger
@@ -35,7 +35,7 @@ class Dispatcher:
         self.sender = RequestSender(endpoint=endpoint, ledger=ledger, task_pool=task_pool, validators=validators)
         self.turns = ClaimTurns(endpoint=endpoint, task_pool=task_pool)
         self._lanes = tuple(
-            Lane(operation, endpoint=endpoint, task_pool=task_pool, turns=self.turns, sender=self.sender)
+            LaneSender(operation, endpoint=endpoint, task_pool=task_pool, turns=self.turns, sender=self.sender)
             for operation in SENDING
         )
         self._is_serving = False

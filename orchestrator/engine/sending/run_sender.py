@@ -15,10 +15,10 @@ from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.pools.member_line import MemberLine
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.sending.response_steps import rejected
+from orchestrator.engine.lanes.response_steps import rejected
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
 from orchestrator.ledger.jobs.claims import Claimed
 from orchestrator.units import MINUTE_US

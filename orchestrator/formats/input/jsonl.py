@@ -23,8 +23,9 @@ from typing import Annotated, Final
 import msgspec
 
 from orchestrator.core.jobs.segments import RESUME, RESUME_BYTES
+from orchestrator.core.lanes.openai import direct_request
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.core.service.openai import Via, direct_request
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import UnusableVariables, decode_s3_config
 from orchestrator.core.text.durations import Policy, decode_policy, encode_policy, merge_policies

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.openai import check_not_streamed
+from orchestrator.core.lanes.openai import check_not_streamed
 from orchestrator.formats.input.custom_id import decode_custom_id
 from orchestrator.formats.text.json_text import json_kind
 from orchestrator.settings.words_and_defaults import InputFormat

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from orchestrator.core.service.openai import Via
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.row_variables import NO_VARIABLES, RowVariables
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError

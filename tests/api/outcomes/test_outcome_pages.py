@@ -14,10 +14,10 @@ from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.webhook_token import token
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.intake.intake import InputBatch, Intake
+from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
-from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.formats.input.rows import RowProblem
 from orchestrator.ledger import Claim

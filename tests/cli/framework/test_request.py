@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.cli.framework.flags_to_requests import warnings
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest

@@ -2,9 +2,9 @@
 
 import pytest
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gap_at_once_us, gap_us, gaps_us
-from orchestrator.core.service.openai import Via
 from tests.factories import S
 
 

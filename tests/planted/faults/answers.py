@@ -162,7 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id that is given twice is used twice",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._with_own_id",
+        path="orchestrator/engine/lanes/queue_lanes.py::with_own_id",
         old="return Uncertain(SAME_ID, is_repeated_id=True)",
         new="return outcome",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
@@ -266,8 +266,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a wrong key is tried for a minute",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._on_result",
-        old="self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome))",
+        path="orchestrator/engine/lanes/lane.py::Lane._on_outcome",
+        old="self._task_pool.launch(partial(endpoint.probe.stop_if_shut, outcome))",
         new="pass",
         tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
     ),
@@ -337,7 +337,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
-        path="orchestrator/engine/sending/response_steps.py::on_response",
+        path="orchestrator/engine/lanes/response_steps.py::on_response",
         old="return transitions.refused_for_retry(job, at=now)",
         new='return rejected(job, "refused", now=now)',
         tests=(

@@ -2,13 +2,13 @@
 
 from tests.planted.faults.fault import Fault
 
-_HERE = "tests/engine/sending/test_direct_responses.py::"
+_HERE = "tests/engine/lanes/test_direct_responses.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request past the queue whose answer was lost waits for a webhook",
         path="orchestrator/engine/endpoint/endpoint.py::Endpoint.settle_at",
-        old="webhooks=self.webhooks and settings.via is Via.QUEUE,",
+        old="webhooks=self.webhooks and settings.via.has_queue,",
         new="webhooks=self.webhooks,",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
     ),
@@ -21,14 +21,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what failed past the queue counts as a lost answer",
-        path="orchestrator/core/service/openai.py::of_openai",
+        path="orchestrator/core/lanes/openai.py::of_openai",
         old="if result.status == _FAILED:",
         new="if result.status == _FAILED + 1:",
-        tests=("tests/core/service/test_openai.py::test_a_500_is_an_execution_that_failed",),
+        tests=("tests/core/lanes/test_openai.py::test_a_500_is_an_execution_that_failed",),
     ),
     Fault(
         name="a request past the queue whose answer was lost is sent again as if it had not left",
-        path="orchestrator/core/service/openai.py::of_openai",
+        path="orchestrator/core/lanes/openai.py::of_openai",
         old="outcome = run_outcome(result)",
         new="outcome = of_run(result if isinstance(result, Answer) else NotSent(str(result)))",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
@@ -36,45 +36,45 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue a machine that sleeps pays for the time",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._request",
-        old="answer = msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))",
-        new="pass",
+        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane.send",
+        old="return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))",
+        new="return answer",
         tests=(f"{_HERE}test_what_a_machine_sleeps_through_is_not_counted_as_paid",),
         worlds=("swarm", 316, 1),
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/sending/response_steps.py::DirectResponses.step",
+        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane._on_answer",
         old='if record.status == "COMPLETED":',
         new='if record.status == "TIMED_OUT":',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),
     ),
     Fault(
         name="requests past the queue take the places of those into it",
-        path="orchestrator/core/service/openai.py::Via.operation",
+        path="orchestrator/core/lanes/via.py::Via.operation",
         old="return Operation.OPENAI if self is Via.OPENAI else Operation.RUN",
         new="return Operation.RUN",
         tests=(f"{_HERE}test_the_limits_of_that_operation_bind",),
     ),
     Fault(
         name="a model that a worker does not have is an endpoint that is not there",
-        path="orchestrator/core/service/openai.py::of_openai",
+        path="orchestrator/core/lanes/openai.py::of_openai",
         old="if result.status == _UNKNOWN and is_of_worker:",
         new="if False:",
-        tests=("tests/core/service/test_openai.py::test_everything_else_means_what_it_means_of_a_run",),
+        tests=("tests/core/lanes/test_openai.py::test_everything_else_means_what_it_means_of_a_run",),
     ),
     Fault(
         name="a request past the queue may lead anywhere",
-        path="orchestrator/core/service/openai.py::direct_request",
+        path="orchestrator/core/lanes/openai.py::direct_request",
         old="if ROUTE.fullmatch(found.openai_route) is None:",
         new='if not found.openai_route.startswith("/"):',
-        tests=("tests/core/service/test_openai.py::test_what_is_no_request_is_told_to_its_author",),
+        tests=("tests/core/lanes/test_openai.py::test_what_is_no_request_is_told_to_its_author",),
     ),
     Fault(
         name="what a worker past the queue says is kept with the secrets in it",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._on_result",
-        old="if is_direct or result.status >= 300:",
-        new="if result.status >= 300:",
+        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane.step",
+        old="result = self._scrubbed(result)",
+        new="result = self._scrubbed_if_refused(result)",
         tests=(f"{_HERE}test_a_secret_in_an_answer_is_not_kept",),
     ),
 )

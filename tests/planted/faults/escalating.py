@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="more time is promised and not asked for",
-        path="orchestrator/engine/sending/request_builder.py::RequestBuilder._policy",
+        path="orchestrator/engine/lanes/request_builder.py::RequestBuilder._policy",
         old="policy = policy_with(policy, given)",
         new="",
         tests=(f"{_HERE}test_more_time_is_asked_for_at_the_service",),

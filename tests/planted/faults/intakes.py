@@ -72,7 +72,7 @@ FAULTS: tuple[Fault, ...] = (
         new="if others := []:",
         tests=(
             "tests/core/service/test_row_variables.py::test_whatever_nobody_has_allowed_is_refused_set_or_not",
-            "tests/engine/sending/test_request_builder.py::test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has",
+            "tests/engine/lanes/test_request_builder.py::test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has",
         ),
     ),
     Fault(

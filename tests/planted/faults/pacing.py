@@ -113,7 +113,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was good once is sent however long it waits",
-        path="orchestrator/engine/sending/lane.py::Lane._send",
+        path="orchestrator/engine/sending/lane_sender.py::LaneSender._send",
         old="good = None  # while we wait anything may change",
         new="",
         tests=(

@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a retry that is to wait for long is not made by a new run",
-        path="orchestrator/engine/sending/response_steps.py::_deferred",
+        path="orchestrator/engine/lanes/response_steps.py::_deferred",
         old="if job.by_retry and trouble is FailureClass.THROTTLED and asked_s > BACKOFF_S_MAX:",
         new="if False:",
         tests=(INSTEAD + "test_where_no_retry_is_wanted_for_long_a_new_run_is_made",),

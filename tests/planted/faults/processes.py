@@ -5,9 +5,9 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a submission is marked only once its answer is there",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._request",
-        old="answer = await api.run(permit, builder.body(claim), leaving=leaving)",
-        new="answer = await api.run(permit, builder.body(claim))\nleaving()",
+        path="orchestrator/engine/lanes/queue_lanes.py::RunLane.send",
+        old="return await self._endpoint.api.run(permit, builder.body(claim), leaving=leaving)",
+        new="answer = await self._endpoint.api.run(permit, builder.body(claim))\nleaving()\nreturn answer",
         tests=(
             "tests/engine/maintenance/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",
         ),
@@ -293,7 +293,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run without due jobs keeps its turn while the endpoint is silent",
-        path="orchestrator/engine/sending/lane.py::Lane._unanswered_s",
+        path="orchestrator/engine/sending/lane_sender.py::LaneSender._unanswered_s",
         old="await run.look_ahead(self._operation)\nif run.none_s(self._operation):\n    return 0.0",
         new="if due_s := self._turns._until_s(await run.next_due_at(self._operation)):\n    return due_s",
         tests=(

@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where few may go at once nobody looks for the next in time",
-        path="orchestrator/engine/sending/lane.py::Lane._send",
+        path="orchestrator/engine/sending/lane_sender.py::LaneSender._send",
         old="if not self._claimed:",
         new="if self._claimed is None:",
         tests=("tests/engine/sending/test_dispatcher.py::test_where_few_may_go_at_once_the_next_is_claimed_in_time",),

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
-from orchestrator.engine.sending.response_steps import UNREADABLE
+from orchestrator.engine.lanes.openai_lane import UNREADABLE
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUncertain

@@ -23,7 +23,7 @@ CLAIM_S_MAX: Final = 1.0
 """A claimed job whose turn does not come within this time (429s, answers that hang) is given back."""
 
 
-class Lane:
+class LaneSender:
     """The jobs that leave by one operation: a claimer that keeps a little ahead, and a sender."""
 
     def __init__(

@@ -5,12 +5,10 @@ afterwards. So its answer is all that there will ever be, and one that never com
 """
 
 import re
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
 
-from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.http_answers import HINT_CHARS_MAX, Answer, Pointless
 from orchestrator.core.service.job_record import MESSAGE_CHARS_MAX, Record
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, Uncertain, run_outcome
@@ -19,22 +17,6 @@ from orchestrator.core.text.json_compact import compact
 from orchestrator.core.text.wording import shortened
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import MILLISECOND_US
-
-
-class Via(StrEnum):
-    """How jobs reach their worker."""
-
-    QUEUE = "queue"
-    """By `/run`: queued, retained, told of by webhook."""
-
-    OPENAI = "openai"
-    """By `/openai/*`: answered at once, or never."""
-
-    @property
-    def operation(self) -> Operation:
-        """By which they leave."""
-        return Operation.OPENAI if self is Via.OPENAI else Operation.RUN
-
 
 ROUTE: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16}")
 """A path that leads nowhere but below `/openai`."""

@@ -8,7 +8,8 @@ import msgspec
 
 from orchestrator.core.jobs.escalation import escalation_of, policy_with
 from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
-from orchestrator.core.service.openai import Via, direct_request
+from orchestrator.core.lanes.openai import direct_request
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import decode_s3_config
 from orchestrator.core.service.webhook_token import hook_url, token

@@ -1,30 +1,17 @@
-"""What becomes of a job by the answer to its request (accepted, 429, refused), or for want of one (uncertain).
+"""What becomes of a job by the answer to its request (accepted, 429, refused), or for want of one (uncertain)."""
 
-That to a request past the queue is its result already.
-"""
-
-from typing import Final, assert_never
-
-import anyio
-import msgspec
+from typing import assert_never
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Job, Outcome, outcome_from
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Pointless
-from orchestrator.core.service.job_record import Record
-from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.ledger.jobs.history import ExecutionTimes
-from orchestrator.units import MILLISECOND_US, SECOND_US
-
-UNREADABLE: Final = "the answer is no JSON"
+from orchestrator.units import SECOND_US
 
 
 def on_response(  # noqa: PLR0911  one for each outcome
@@ -90,36 +77,3 @@ def interrupted(endpoint: Endpoint, job: Job, *, sent_at: int, now: int) -> Tran
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
     at = endpoint.settle_at(job, now)
     return transitions.left_unanswered(job, settle_at=at, reason="interrupted before the answer came", at=now)
-
-
-class DirectResponses:
-    """Turns the answers at one endpoint into steps. There is no second question: what comes once is what there is."""
-
-    def __init__(self, endpoint: Endpoint, validators: ValidationPool) -> None:
-        self._endpoint = endpoint
-        self._validators = validators
-
-    async def step(self, job: Job, outcome: Answered | Unreadable, *, sent_at: int) -> Transition:
-        """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
-        now = self._endpoint.clock.now()
-        job = msgspec.structs.replace(job, sent_at=sent_at)
-        self._endpoint.estimates.throughput.observe(now)
-        if isinstance(outcome, Unreadable):
-            raw = outcome.raw[:TORN_BYTES_MAX]
-            told = outcome_from(
-                job, _record_of(raw), trouble=FailureClass.INVALID_OUTPUT, message=UNREADABLE, margin_us=None
-            )
-            return on_failed(self._endpoint, job, told, reason=UNREADABLE)
-        record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
-        times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
-        self._endpoint.estimates.remember([times])
-        judged = GOOD
-        if record.status == "COMPLETED":
-            with anyio.CancelScope(shield=True):  # what was paid for comes only once
-                judged = await self._validators.judged(job.run, record)
-            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
-        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
-
-
-def _record_of(raw: bytes) -> Record:
-    return Record(remote_id=None, status="", output=raw)

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from orchestrator.core.service.failure_class import FailureClass
-from orchestrator.core.service.http_answers import Answer, Pointless
-from orchestrator.core.service.openai import (
+from orchestrator.core.lanes.openai import (
     UNEXPLAINED,
     Answered,
     DirectOutcome,
@@ -15,6 +13,8 @@ from orchestrator.core.service.openai import (
     direct_request,
     of_openai,
 )
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
 from orchestrator.errors import NotSent, Unanswered
 

@@ -6,7 +6,7 @@ import pytest
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.row_variables import OwnKeys, RefusedVariables
-from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.settings.run_settings import RunSettings

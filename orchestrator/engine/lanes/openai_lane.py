@@ -1,0 +1,75 @@
+"""Requests past the queue (`/openai/*`): the answer is the result, and nothing can be asked for later."""
+
+from typing import Final
+
+import anyio
+import msgspec
+
+from orchestrator.client import Permit
+from orchestrator.client.http.bodies import Leaving
+from orchestrator.core.jobs.job import Job, outcome_from
+from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.lanes.openai import Answered, Unreadable, of_openai
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer
+from orchestrator.core.service.job_record import Record
+from orchestrator.core.service.outcomes import Accepted
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.lanes.lane import Lane, left_at
+from orchestrator.engine.lanes.request_builder import RequestBuilder
+from orchestrator.engine.runtime.task_pool import TaskPool
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger import Claim
+from orchestrator.ledger.jobs.history import ExecutionTimes
+from orchestrator.units import MILLISECOND_US, SECOND_US
+
+UNREADABLE: Final = "the answer is no JSON"
+
+
+class OpenAILane(Lane):
+    """`POST /openai/*`."""
+
+    def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
+        super().__init__(endpoint, task_pool)
+        self._validators = validators
+
+    async def send(self, permit: Permit, claim: Claim, builder: RequestBuilder, leaving: Leaving) -> Answer:
+        asked = builder.question(claim)
+        answer = await self._endpoint.api.openai(
+            permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
+        )
+        # No execution takes longer; a machine that slept meanwhile finds the answer long after it had come.
+        latest_at = answer.sent_at + round(asked.within_s * SECOND_US)
+        return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))
+
+    async def step(
+        self, claim: Claim, builder: RequestBuilder, result: Answer | NotSent | Unanswered, sent_at: int
+    ) -> Transition:
+        endpoint, sent_at = self._endpoint, left_at(result, sent_at)
+        if isinstance(result, Answer):
+            result = self._scrubbed(result)
+        outcome = of_openai(result, time_scale=endpoint.api.time_scale)
+        if not isinstance(outcome, Answered | Unreadable):
+            return self._on_outcome(claim, builder, outcome, sent_at)
+        endpoint.health.submission(Accepted(""), sent_at, endpoint.clock.now())
+        return await self._on_answer(msgspec.structs.replace(claim.job, sent_at=sent_at), outcome, sent_at)
+
+    async def _on_answer(self, job: Job, outcome: Answered | Unreadable, sent_at: int) -> Transition:
+        """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
+        now = self._endpoint.clock.now()
+        self._endpoint.estimates.throughput.observe(now)
+        if isinstance(outcome, Unreadable):
+            record = Record(remote_id=None, status="", output=outcome.raw[:TORN_BYTES_MAX])
+            told = outcome_from(job, record, trouble=FailureClass.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
+            return on_failed(self._endpoint, job, told, reason=UNREADABLE)
+        record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
+        times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
+        self._endpoint.estimates.remember([times])
+        judged = GOOD
+        if record.status == "COMPLETED":
+            with anyio.CancelScope(shield=True):  # what was paid for comes only once
+                judged = await self._validators.judged(job.run, record)
+            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
