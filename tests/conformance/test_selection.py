@@ -170,6 +170,36 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
         assert (OOM.format(80), 2, 509, 6_009, 5) in await kinds(ledger, run)
 
 
+async def test_jobs_are_chosen_by_a_kind_after_which_they_were_tried_again_whatever_has_become_of_them(
+    open_file: OpenLedger,
+) -> None:
+    async with open_file() as ledger:
+        run = await a_night(ledger)
+        for job in (5, 7, 8):
+            await ledger.writer.step(transitions.reopened(await job_now(ledger, job), at=AT + 5_000 * S))
+        await failed(ledger, 5, FailureClass.FAILED, MISSING.format(5), at=AT + 6_000 * S)
+        await brought_to(ledger, State.SUCCEEDED, AT + 7_000 * S, job=8)
+
+        of_kind = f"retried={OOM_CLUSTER}"
+        for text, expected in (
+            (of_kind, [5, 7]),
+            (f"{of_kind} state=queued", [7]),
+            (f"not {of_kind}", [1, 2, 3, 4, 6, 8, 9]),
+            (f"{of_kind} input.lang=true", [7]),
+            (f"input.n=7 or {of_kind}", [5, 7, 8]),
+        ):
+            tree = parse(text, now=AT)
+            assert numbers(await chosen(ledger, run, tree)) == expected, text
+            assert (await ledger.reports.job_queries.count(run.id, tree)).n == len(expected), text
+        for text in (of_kind, f"{of_kind} not input.n=0"):
+            ended = await ledger.reports.ended_jobs.page(run.id, parse(text, now=AT), most=9)
+            assert numbers(ended.jobs) == [5], text
+        key = error_key("failed", OOM.format(1))
+        by_job = await ledger.reports.failed_executions.kinds_by_job(run.id)
+        assert [job for job, of in by_job.items() if key in of] == [5, 7]
+        assert await ledger.reports.failed_executions.kinds_by_job(99) == {}
+
+
 async def test_rows_of_an_intake_that_was_not_accepted_are_not_chosen(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         run = await a_run(ledger, 2)

@@ -14,7 +14,7 @@ from orchestrator.api.actions.run_proposals import run_meant
 from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_preview, where_of
 from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
 from orchestrator.api.runs.process_commands import cancel_jobs, retry
-from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter
+from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter, RetriedFor
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
@@ -122,7 +122,13 @@ def _which(chosen: Filter, where: str, all_of_them: str) -> str:
     """Which jobs are `chosen` by `where`, in words."""
     if chosen == EVERY:
         return all_of_them
-    return "They have all failed in the same way." if isinstance(chosen, ClusterIs) else f"They are {where}."
+    match chosen:
+        case ClusterIs():
+            return "They have all failed in the same way."
+        case RetriedFor():
+            return "Of each an execution failed in the same way, and it waits to be tried again, or is under way again."
+        case _:
+            return f"They are {where}."
 
 
 def _moment(now: int) -> str:

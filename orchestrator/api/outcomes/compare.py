@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
-from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of, matches_filter
+from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of, matches_filter, retried_of
 from orchestrator.api.outcomes.result_files import file_outcome
 from orchestrator.core.filters.filter import Filter, asks_input
 from orchestrator.core.jobs.lifecycle import unfinished
@@ -94,8 +94,9 @@ class _Comparison:
         rows = iter(self._reader)
         row = self._next(rows)
         inputs = self._reader.needs_input or (self._chosen is not None and asks_input(self._chosen))
+        retried = {} if self._chosen is None else await retried_of(self._ledger, self._run, self._chosen)
         async for job in jobs_of(self._ledger, self._run, self._rows, order=self._order, inputs=inputs):
-            if self._chosen is not None and not matches_filter(self._chosen, job):
+            if self._chosen is not None and not matches_filter(self._chosen, job, retried):
                 continue
             row = await self._match(rows, row, job, written_at)
             self._progress(str(self._path), self.lines, 0)

@@ -1,14 +1,14 @@
 """Reads the outcomes of a run out of the ledger, page by page: no read lasts, and little is held."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import aclosing
 from enum import Enum
 from typing import Final
 
 import msgspec
 
-from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, matches
+from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, asks_retried, matches
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
@@ -111,16 +111,23 @@ async def jobs_of(
         else:
             jobs = finished_jobs(ledger, run, rows, inputs=has_inputs)
         if chosen is not None:
-            jobs = _matching(jobs, chosen)
+            jobs = _matching(jobs, chosen, await retried_of(ledger, run, chosen))
     async with aclosing(jobs):
         async for job in jobs:
             yield job
 
 
-async def _matching(jobs: AsyncGenerator[FinishedJob, None], chosen: Filter) -> AsyncGenerator[FinishedJob, None]:
+async def retried_of(ledger: Ledger, run: int, chosen: Filter) -> Mapping[int, Collection[int]]:
+    """The kinds of executions of the run's jobs that were followed by another one, by job; where `chosen` asks that."""
+    return await ledger.reports.failed_executions.kinds_by_job(run) if asks_retried(chosen) else {}
+
+
+async def _matching(
+    jobs: AsyncGenerator[FinishedJob, None], chosen: Filter, retried: Mapping[int, Collection[int]]
+) -> AsyncGenerator[FinishedJob, None]:
     async with aclosing(jobs):
         async for job in jobs:
-            if matches_filter(chosen, job):
+            if matches_filter(chosen, job, retried):
                 yield job
 
 
@@ -177,8 +184,8 @@ async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_m
     )
 
 
-def matches_filter(chosen: Filter, job: FinishedJob) -> bool:
-    """Whether `chosen` means `job`, which has its input where that is asked for."""
+def matches_filter(chosen: Filter, job: FinishedJob, retried: Mapping[int, Collection[int]]) -> bool:
+    """Whether `chosen` means `job`, which has its input where that is asked for; `retried` as by `retried_of`."""
     facts = FilterFacts(
         state=job.state,
         trouble=job.trouble,
@@ -190,6 +197,7 @@ def matches_filter(chosen: Filter, job: FinishedJob) -> bool:
         ended_at=job.ended_at,
         input=_given(job) if asks_input(chosen) else None,
         metadata=None if job.metadata is None else msgspec.json.decode(job.metadata),
+        retried=retried.get(job.job, ()),
     )
     return matches(chosen, facts)
 

@@ -15,6 +15,11 @@ FILTER_FIELDS: Final = (
     ("state", ", ".join(f"`{state}`" for state in State), "`=` `!=`"),
     ("class", "why a job failed or was cancelled: a word of [type](#errors) in the errors file", "`=` `!=`"),
     ("cluster", "the kind of its failure, as `failures` names it: `cluster=0f3a52c6d1e9`", "`=` `!=`"),
+    (
+        "retried",
+        "the kind of a failure, by the same name, after which it was tried again, whatever has become of it since",
+        "`=` `!=`",
+    ),
     ("id", "the `custom_id`", "`=` `!=` `^=` (begins with) `~` (contains) `!~`"),
     ("error", "the error message, as the worker wrote it", "as `id`"),
     ("attempts", "executions that came to an end, as in the files", "`=` `!=` `<` `<=` `>` `>=`"),

@@ -176,11 +176,11 @@ def _remarks(found: FoundJobs) -> Iterator[str]:
 
 def _retried_lines(clusters: Sequence[ClusterRow]) -> Iterator[str]:
     """The kinds of executions that failed and were tried again."""
-    retried = sorted((each.retried for each in clusters if each.retried), key=lambda kind: -kind.count)
+    retried = [(each.cluster, each.retried) for each in clusters if each.retried]
     if retried:
         yield "executions that failed and were tried again, or will be:"
-    for kind in retried:
-        yield f"   {kind.count:,} {kind.class_}: {kind_line(kind)}"
+    for cluster, kind in sorted(retried, key=lambda each: -each[1].count):
+        yield f"   {kind.count:,} {kind.class_}: {kind_line(kind)}, retried={cluster}"
 
 
 def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:

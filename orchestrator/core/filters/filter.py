@@ -5,7 +5,7 @@ What a job does not have (the time of its end, an error, a member of its input) 
 `not`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -47,6 +47,12 @@ class ClassIs(msgspec.Struct, frozen=True):
 
 class ClusterIs(msgspec.Struct, frozen=True):
     """Jobs that failed, or were cancelled, with a message of one kind (`core.text.error_text`)."""
+
+    key: int
+
+
+class RetriedFor(msgspec.Struct, frozen=True):
+    """Jobs of which an execution failed with a message of that kind, and another one has followed or is to follow."""
 
     key: int
 
@@ -98,7 +104,7 @@ class Or(msgspec.Struct, frozen=True):
     parts: tuple["Filter", ...]
 
 
-Leaf = StateIs | ClassIs | ClusterIs | Text | Number | Member
+Leaf = StateIs | ClassIs | ClusterIs | RetriedFor | Text | Number | Member
 Filter = Leaf | Not | And | Or
 
 EVERY: Final = And(())
@@ -123,6 +129,9 @@ class FilterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     metadata: object = None
     """The same, of what its row carries (`asks_metadata`)."""
+
+    retried: Collection[int] = ()
+    """The kinds of its executions that failed and were followed by another one (`asks_retried`)."""
 
 
 # --- what a tree asks
@@ -153,6 +162,11 @@ def asks_metadata(tree: Filter) -> bool:
 def asks_message(tree: Filter) -> bool:
     """Whether the messages of failures have to be read to tell."""
     return any(isinstance(leaf, Text) and leaf.of == "error" for leaf in leaves(tree))
+
+
+def asks_retried(tree: Filter) -> bool:
+    """Whether the executions that were followed by another one have to be read to tell."""
+    return any(isinstance(leaf, RetriedFor) for leaf in leaves(tree))
 
 
 def required(tree: Filter) -> Iterator[Leaf]:
@@ -203,6 +217,8 @@ def _meets(leaf: Leaf, facts: FilterFacts) -> bool:
             met = facts.trouble == trouble.value
         case ClusterIs(key):
             met = facts.error_key == key
+        case RetriedFor(key):
+            met = key in facts.retried
         case Text(of, comparison, text):
             met = _is_text(facts.custom_id if of == "id" else facts.message, comparison, text)
         case Number(of, comparison, number):

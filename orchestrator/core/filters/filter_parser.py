@@ -27,6 +27,7 @@ from orchestrator.core.filters.filter import (
     Not,
     Number,
     Or,
+    RetriedFor,
     StateIs,
     Text,
 )
@@ -222,6 +223,7 @@ _COMPARISONS: Final[Mapping[str, Sequence[Comparison]]] = {
     "state": _EQUALITY,
     "class": _EQUALITY,
     "cluster": _EQUALITY,
+    "retried": _EQUALITY,
     "id": _TEXT,
     "error": _TEXT,
     "attempts": (*_EQUALITY, *ORDER),
@@ -268,6 +270,8 @@ def _leaf(field: str, comparison: Comparison, value: str, now: int) -> Leaf:
             found = ClassIs(_word(FailureClass, "class", value))
         case "cluster":
             found = ClusterIs(cluster_key(value))
+        case "retried":
+            found = RetriedFor(cluster_key(value))
         case "id" | "error":
             found = Text(field, comparison, value)
         case "attempts" | "line":

@@ -11,10 +11,18 @@ import msgspec
 from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.filters.filter import Filter, asks_input, asks_message, asks_metadata, matches, pushed
+from orchestrator.core.filters.filter import (
+    Filter,
+    asks_input,
+    asks_message,
+    asks_metadata,
+    asks_retried,
+    matches,
+    pushed,
+)
 from orchestrator.ledger.reports.job_conditions import condition
 from orchestrator.ledger.reports.job_queries import INPUTS_MAX, JOB_COLUMNS, WINDOW, WINDOW_MESSAGES
-from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
+from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJob, selected, with_facts
 from orchestrator.ledger.schema.job_tables import jobs, payloads, runs
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX, fitting
 from orchestrator.ledger.transactions.repository import Repository
@@ -66,7 +74,7 @@ class JobsByEnd(Repository):
         chosen = pushed(chosen)
         if asks_input(chosen) or asks_metadata(chosen):
             return await self._page_by_input(run, chosen, after, most)
-        window = WINDOW_MESSAGES if asks_message(chosen) else WINDOW
+        window = WINDOW_MESSAGES if asks_message(chosen) or asks_retried(chosen) else WINDOW
         async with self._access.reading() as connection:
             end = await _end_of(connection, run, after, window)
             query = _behind(select(*JOB_COLUMNS), run, after).where(condition(chosen)).limit(most)
@@ -84,13 +92,10 @@ class JobsByEnd(Repository):
         async with self._access.reading() as connection:
             rows = (await connection.execute(query, execution_options={"compiled_cache": None})).all()
             fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]
-            ids = [row[0] for row in fits]
-            inputs = await inputs_of(connection, INPUTS, ids) if asks_input(chosen) else {}
-            carried = await inputs_of(connection, CARRIED, ids) if asks_metadata(chosen) else {}
             looked_at = await selected(connection, fits)
+            known = await with_facts(connection, chosen, looked_at)
         found: list[SelectedJob] = []
-        for job in looked_at:
-            facts = msgspec.structs.replace(job, input=inputs.get(job.job), metadata=carried.get(job.job))
+        for job, facts in zip(looked_at, known, strict=True):
             if matches(chosen, facts):
                 found.append(job)
             if len(found) == most:

@@ -1,5 +1,6 @@
 """Executions that failed and were followed by another one: what each said, and the kinds of them that a run had."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -91,6 +92,12 @@ _OPEN: Final = (
     .group_by(failed_executions.c.error_key)
 )
 
+_BY_JOB: Final = (
+    select(failed_executions.c.job_id, failed_executions.c.error_key)
+    .select_from(failed_executions.join(jobs, jobs.c.id == failed_executions.c.job_id))
+    .where(failed_executions.c.job_id >= first_job_of(bindparam("run")), jobs.c.run_id == bindparam("run"))
+)
+
 
 class FailedExecutions(Repository):
     """Of the jobs of a ledger."""
@@ -102,6 +109,13 @@ class FailedExecutions(Repository):
     async def kinds(self, run: int, *, most: int = KINDS_MAX) -> list[RetriedKindRow]:
         """The `most` largest kinds of them that `run` had, the largest first."""
         return await self._access.structs(RetriedKindRow, _KINDS, {"run": run, "most": most})
+
+    async def kinds_by_job(self, run: int) -> Mapping[int, frozenset[int]]:
+        """The kinds of them that the jobs of `run` had, by the numbers of these."""
+        found: dict[int, set[int]] = {}
+        for job, kind in await self._access.rows(_BY_JOB, {"run": run}):
+            found.setdefault(job, set()).add(kind)
+        return {job: frozenset(kinds) for job, kinds in found.items()}
 
     async def open(self, run: int) -> dict[int, int]:
         """By kind, how many jobs of `run` had such an execution, and have not ended."""

@@ -12,6 +12,7 @@ from sqlalchemy import (
     case,
     false,
     func,
+    literal,
     literal_column,
     or_,
     select,
@@ -28,12 +29,13 @@ from orchestrator.core.filters.filter import (
     Not,
     Number,
     Or,
+    RetriedFor,
     StateIs,
     Text,
 )
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import folded
-from orchestrator.ledger.schema.job_tables import GIVEN_UP, intakes, jobs, outcomes, values_check
+from orchestrator.ledger.schema.job_tables import GIVEN_UP, failed_executions, intakes, jobs, outcomes, values_check
 from orchestrator.ledger.sqlite.statements import contains, is_not_true
 
 _GIVEN_UP: Final[ColumnElement[bool]] = literal_column(values_check("jobs.state", GIVEN_UP))
@@ -58,11 +60,11 @@ def condition(chosen: Filter) -> ColumnElement[bool]:
             return true()
         case Not(one):
             return is_not_true(condition(one))
-        case StateIs() | ClassIs() | ClusterIs() | Text() | Number():
+        case StateIs() | ClassIs() | ClusterIs() | RetriedFor() | Text() | Number():
             return _meets(chosen)
 
 
-def _meets(leaf: StateIs | ClassIs | ClusterIs | Text | Number) -> ColumnElement[bool]:
+def _meets(leaf: StateIs | ClassIs | ClusterIs | RetriedFor | Text | Number) -> ColumnElement[bool]:
     match leaf:
         case StateIs(state):
             return jobs.c.state == state.value
@@ -70,6 +72,9 @@ def _meets(leaf: StateIs | ClassIs | ClusterIs | Text | Number) -> ColumnElement
             return _GIVEN_UP & (jobs.c.trouble == trouble.value)
         case ClusterIs(key):
             return _of_failure(outcomes.c.error_key) == key
+        case RetriedFor(key):
+            kinds = select(failed_executions.c.error_key).where(failed_executions.c.job_id == jobs.c.id)
+            return literal(key).in_(kinds.correlate(jobs).scalar_subquery())
         case Text(of, comparison, text):
             return _is_text(jobs.c.custom_id if of == "id" else _of_failure(outcomes.c.message), comparison, text)
         case Number(of, comparison, number):

@@ -24,12 +24,13 @@ from orchestrator.core.filters.filter import (
     asks_input,
     asks_message,
     asks_metadata,
+    asks_retried,
     matches,
     pushed,
     required,
 )
 from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition, first_job_of
-from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
+from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJob, selected, with_facts
 from orchestrator.ledger.schema.job_tables import clusters, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.sqlite.statements import BATCH, batch_of, without_index
@@ -42,7 +43,7 @@ WINDOW_INDEXED: Final = 1_000_000
 """The same, where an index leads to those that are meant."""
 
 WINDOW_MESSAGES: Final = 50_000
-"""The same, where messages are read."""
+"""The same, where messages are read, or what executions said before the last one."""
 
 INPUTS_MAX: Final = 2_000
 
@@ -251,7 +252,7 @@ class _Query:
         if self._cluster is not None or self._is_named:
             self.window = WINDOW_INDEXED
         else:
-            self.window = WINDOW_MESSAGES if asks_message(chosen) else WINDOW
+            self.window = WINDOW_MESSAGES if asks_message(chosen) or asks_retried(chosen) else WINDOW
 
     async def count(self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int]) -> int:
         """How many are in `window`."""
@@ -276,12 +277,11 @@ class _Query:
         sizes = sizes.order_by(self._number).limit(INPUTS_MAX)
         rows = (await connection.execute(sizes, execution_options=_ONCE)).all()
         fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]
-        ids = [row[0] for row in fits]
-        inputs = await inputs_of(connection, INPUTS, ids) if asks_input(self._chosen) else {}
-        carried = await inputs_of(connection, CARRIED, ids) if asks_metadata(self._chosen) else {}
+        looked_at = await selected(connection, fits)
         found: list[SelectedJob] = []
-        for n, job in enumerate(await selected(connection, fits), 1):
-            facts = msgspec.structs.replace(job, input=inputs.get(job.job), metadata=carried.get(job.job))
+        for n, (job, facts) in enumerate(
+            zip(looked_at, await with_facts(connection, self._chosen, looked_at), strict=True), 1
+        ):
             if matches(self._chosen, facts):
                 found.append(job)
             if len(found) == most:

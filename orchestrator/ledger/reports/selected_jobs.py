@@ -7,11 +7,11 @@ import msgspec
 from sqlalchemy import Select, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.filters.filter import FilterFacts
+from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, asks_metadata, asks_retried
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.schema.job_tables import GIVEN_UP, jobs, outcomes, payloads, row_metadata
+from orchestrator.ledger.schema.job_tables import GIVEN_UP, failed_executions, jobs, outcomes, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import STATE_OF, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.units import MIB
@@ -85,7 +85,29 @@ async def selected(connection: AsyncConnection, rows: Sequence[Any]) -> list[Sel
     ]
 
 
-async def inputs_of(connection: AsyncConnection, query: Select[Any], ids: Sequence[int]) -> dict[int, object]:
+RETRIED: Final = select(failed_executions.c.job_id, failed_executions.c.error_key).where(
+    failed_executions.c.job_id.in_(IN_BATCH)
+)
+
+
+async def with_facts(connection: AsyncConnection, chosen: Filter, found: Sequence[SelectedJob]) -> list[SelectedJob]:
+    """Each of these jobs with all that `chosen` asks of it."""
+    ids = [job.job for job in found]
+    inputs = await _inputs_of(connection, INPUTS, ids) if asks_input(chosen) else {}
+    carried = await _inputs_of(connection, CARRIED, ids) if asks_metadata(chosen) else {}
+    retried: dict[int, set[int]] = {}
+    if asks_retried(chosen):
+        for job, kind in await connection.execute(RETRIED, batch_of(ids)):
+            retried.setdefault(job, set()).add(kind)
+    return [
+        msgspec.structs.replace(
+            job, input=inputs.get(job.job), metadata=carried.get(job.job), retried=retried.get(job.job, ())
+        )
+        for job in found
+    ]
+
+
+async def _inputs_of(connection: AsyncConnection, query: Select[Any], ids: Sequence[int]) -> dict[int, object]:
     """What `query` finds of these jobs, decoded."""
     found: dict[int, object] = {}
     for row in await connection.execute(query, batch_of(ids)):

@@ -137,6 +137,12 @@ class FailureKindShown(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """What queues its jobs again."""
 
+    where_left: str
+    """The filter that means those which failed so, were or are to be tried again, and have not ended."""
+
+    cancel_command: str
+    """What cancels these."""
+
 
 class FailuresPage(msgspec.Struct, frozen=True, kw_only=True):
     """The failures of a run by their kinds."""
@@ -148,6 +154,9 @@ class FailuresPage(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int
     """How many jobs the run has."""
+
+    left: int
+    """How many of them have not ended."""
 
     all_kinds: int
     retried_executions: int

@@ -143,7 +143,11 @@ def test_where_nothing_failed_for_good_the_failed_executions_are_counted(tmp_pat
 
     write_ledger(tmp_path / "l.db", made, clock=CLOCK)
     none = "captions has no failures: 2 executions failed, and such jobs are tried again\n"
-    assert give("failures", "--ledger", str(tmp_path / "l.db")).stderr == none
+    shown = give("failures", "--ledger", str(tmp_path / "l.db"))
+    assert shown.stderr == none
+    named = shown.stdout.splitlines()[-1].rpartition(", ")[2]
+    found = give("jobs", "-w", named, "--json", "--ledger", str(tmp_path / "l.db"))
+    assert len(json.loads(found.stdout)) == 2, "the name under which they are listed, or cancelled"
 
 
 def test_failures_in_json_lead_to_their_jobs(night: Callable[..., Result]) -> None:

@@ -19,11 +19,13 @@ from orchestrator.core.filters.filter import (
     Not,
     Number,
     Or,
+    RetriedFor,
     StateIs,
     Text,
     asks_input,
     asks_message,
     asks_metadata,
+    asks_retried,
     matches,
     pushed,
     required,
@@ -46,7 +48,7 @@ NOW = 1_800_000_000 * S
 
 FAILED = FilterFacts(
     state=State.FAILED, trouble="timed_out", error_key=0x0F3A52C6D1E9, message="CUDA out of memory", custom_id="night-7",
-    attempts=3, line=500, ended_at=NOW - 3 * 3_600 * S,
+    attempts=3, line=500, ended_at=NOW - 3 * 3_600 * S, retried={0xABC},
     metadata={"shop": {"n": 7}},
     input={"lang": "de", "n": 7, "x": 1.5, "flag": True, "gone": None, "prompt": {"parts": ["one", {"k": "v"}]}},
 )  # fmt: skip
@@ -60,6 +62,7 @@ TERMS: dict[str, Filter] = {
     "state!=queued": Not(StateIs(State.QUEUED)),
     "class=timed_out": ClassIs(FailureClass.TIMED_OUT),
     "cluster=0f3a52c6d1e9": ClusterIs(0x0F3A52C6D1E9),
+    "retried!=000000000abc": Not(RetriedFor(0xABC)),
     'error~"CUDA out"': Text("error", Comparison.CONTAINS, "CUDA out"),
     'error!~"no \\"such\\" \\\\ \\n"': Not(Text("error", Comparison.CONTAINS, 'no "such" \\ \\n')),
     'id=""': Text("id", Comparison.EQUAL, ""),
@@ -169,10 +172,10 @@ MEANT = [
     "attempts<=3", "attempts=3", "attempts!=4", "line=500", "ended>2h", "ended<4h", "input.lang=de", "input.lang~D",
     "input.lang>da", "input.lang^=d", "input.n=7", "input.n=7.0", "input.n>6.5", "input.n<10", "input.n~7", "input.x=1.5",
     "input.flag=true", "input.gone=null", "input.flag>a", "input.prompt.parts.0=one", "input.prompt.parts.1.k=v",
-    "not state=queued", "state=queued or line=500", "input.absent!=x",
+    "not state=queued", "retried=000000000abc", "state=queued or line=500", "input.absent!=x",
 ]  # fmt: skip
 NOT_MEANT = [
-    "state=queued", "class=failed", "cluster=000000000000", "error~x", "error=cuda", "error^=out", "id=night",
+    "state=queued", "class=failed", "cluster=000000000000", "retried=0f3a52c6d1e9", "error~x", "error=cuda", "error^=out", "id=night",
     "attempts<3", "ended>4h", "ended<2h", "input.lang=DE", "input.n=8", "input.n=seven", "input.n>seven",
     "input.prompt=one", "input.prompt.parts.2=x", "input.prompt.parts.x=1", "input.lang.x=1", "input.absent=x",
     "input.flag=1", "state=failed line=1", "line=1 or line=2",
@@ -190,7 +193,8 @@ def test_a_filter_means_a_job_or_not(text: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["class=failed", "cluster=000000000000", "error~x", 'error=""', "ended>0s", "input.a=x"]
+    "text",
+    ["class=failed", "cluster=000000000000", "retried=000000000abc", "error~x", 'error=""', "ended>0s", "input.a=x"],
 )
 def test_what_a_job_does_not_have_meets_nothing(text: str) -> None:
     assert not matches(parse(text, now=NOW), QUEUED)
@@ -228,6 +232,8 @@ def test_it_is_told_what_a_filter_asks() -> None:
     assert not asks_input(parse("error~x id~x", now=NOW))
     assert asks_message(parse("line=1 or not error=x", now=NOW))
     assert not asks_message(parse("id~x class=lost", now=NOW))
+    assert asks_retried(parse("line=1 or not retried=000000000abc", now=NOW))
+    assert not asks_retried(parse("cluster=000000000abc", now=NOW))
 
 
 def test_what_rows_carry_is_asked_for_apart_from_their_inputs() -> None:

@@ -45,6 +45,37 @@ async def test_a_kind_is_tried_again_from_its_page_and_what_came_of_it_is_told(t
         assert (await site.json("/actions"))["actions"][0]["way"] == "python"
 
 
+async def test_a_kind_is_given_up_from_its_page_once_however_often_it_is_confirmed(tmp_path: Path) -> None:
+    def work(raw: bytes, _number: int) -> Answer:
+        return Answer(error="CUDA out of memory" if json.loads(raw)["n"] <= 2 else "no such file")
+
+    async with (
+        desk(tmp_path, work=work, workers=9) as d,
+        d.orchestrator() as orc,
+        dashboard(d.ledger, clock=d.clock) as site,
+    ):
+        run = await orc.submit(numbers(5), endpoint=ENDPOINT, name="night", max_attempts=99, breaker="off")
+        await anyio.sleep(20)
+        kinds = {each["kind"]["sample"]: each for each in (await site.json("/runs/1/failures"))["kinds"]}
+        kind = kinds["CUDA out of memory"]
+        assert kind["cancel_command"].startswith("orchestrator jobs cancel night --where ")
+        assert kind["where_left"] in kind["cancel_command"]
+        assert "Cancel those not finished …" in (await site.get("/runs/1/failures")).text
+
+        page = await site.post("/runs/1/cancel-jobs", {"where": kind["where_left"], "back": "/runs"})
+        assert "Cancel 3 jobs" in page.text
+        assert "Of each an execution failed in the same way" in page.text
+        assert "What a worker has done by then is paid." in page.text
+        for _ in range(2):
+            done = await site.post("/runs/1/cancel-jobs", fields_of(page))
+            assert done.headers["location"] == "/runs?did=1"
+        await anyio.sleep(60)
+        assert (run.counts["cancelled"], run.counts["failed"]) == (3, 0)
+        [action] = (await site.json("/actions"))["actions"]
+        assert (action["state"], action["asked"], action["done"]) == ("done", 3, 3)
+        await run.cancel()
+
+
 async def test_a_run_is_paused_changed_and_cancelled_while_it_goes_on(tmp_path: Path) -> None:
     async with (
         desk(tmp_path, seconds=lambda _: 30.0, workers=2) as d,

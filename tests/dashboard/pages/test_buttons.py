@@ -29,7 +29,7 @@ BUTTONS: Final[Mapping[str, frozenset[str]]] = {
     "/runs/N": frozenset(
         f"/runs/N/{verb}" for verb in ("pause", "continue", "limits", "brakes", "priority", "retry", "cancel")
     ),
-    "/runs/N/failures": frozenset({"/runs/N/retry"}),
+    "/runs/N/failures": frozenset({"/runs/N/retry"}),  # with `cancel-jobs` while jobs are left: in `test_at_work`
     "/runs/N/jobs": frozenset({"/runs/N/retry", "/runs/N/cancel-jobs"}),
     "/runs/N/jobs/N": frozenset({"/runs/N/retry", "/runs/N/cancel-jobs"}),
     "/endpoints/N": frozenset({"/endpoints/N/limits", "/endpoints/N/reset-limits"}),

@@ -6,7 +6,7 @@ from orchestrator.api.outcomes.job_queries import failures_of
 from orchestrator.api.pages.runs.command_lines import command_line
 from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, are_texts_hidden, kind_shown
 from orchestrator.core.filters.filter_parser import cluster_key
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import HOUR_US
@@ -34,6 +34,8 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
             last_hour=late.parts.get(cluster_key(kind.cluster), (0,) * PARTS),
             where=where,
             command=command_line(ledger.path, "retry", run.name, "--cluster", kind.cluster),
+            where_left=(left := f"retried={kind.cluster}"),
+            cancel_command=command_line(ledger.path, "jobs", "cancel", run.name, "--where", left),
         )
 
     return FailuresPage(
@@ -41,6 +43,7 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
         run=run.name,
         jobs=found.jobs,
         total=sum(counts.get(state.value, 0) for state in State),
+        left=unfinished(counts),
         all_kinds=found.kinds,
         retried_executions=found.retried_executions,
         kinds=[shown(kind) for kind in found.clusters],
