@@ -24,7 +24,7 @@ from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.factories import SETTINGS, STEPS, a_row
 from tests.simulation.clock import VirtualClock
-from tests.simulation.database import async_creator
+from tests.simulation.database import CommitWatch, async_creator
 
 Dump = dict[str, list[tuple[Any, ...]]]
 
@@ -59,11 +59,14 @@ def write_ledger(path: Path, write: Callable[[Ledger], Awaitable[object]], *, cl
 
 
 @asynccontextmanager
-async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_boot) -> AsyncIterator[Ledger]:
+async def opened(
+    path: Path, *, clock: Clock | None = None, boot: Boot = this_boot, commits: CommitWatch | None = None
+) -> AsyncIterator[Ledger]:
     """The ledger at `path` on virtual time, its writer at work."""
     clock = clock or VirtualClock()
+    connect = async_creator(path, commits=commits)
     async with (
-        open_ledger(empty_ledger(path), clock=clock, connect=async_creator(path), boot=boot) as ledger,
+        open_ledger(empty_ledger(path), clock=clock, connect=connect, boot=boot) as ledger,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.writer.serve)

@@ -7,6 +7,22 @@ _RUNS = "tests/engine/flows/test_run_notifier.py"
 _LEDGER = "tests/conformance/test_abandonments.py"
 _RULES = "tests/core/pipelines/test_abandonment.py"
 _PINGS = "tests/engine/flows/test_liveness_pings.py"
+_FACTS = "tests/conformance/test_told_with_its_fact.py"
+
+_HAPPENS = """found = await connection.execute(FLOW_STEPS[event], {"of": flow, "because": why, "now": now})
+if not found.rowcount:
+    return False
+if (state := after(event)) in ENDED:
+    pipeline = (await connection.execute(_PIPELINE_OF, {"flow": flow})).scalar_one()
+    await flow_end_count(connection, pipeline, state)
+"""
+_OWED = """if (news := OF_EVENT.get(event)) is not None:
+    await flow_owe(connection, flow, news, why, now)"""
+_BEGUN = 'await connection.execute(insert(episodes), {"run_id": run.id, "news": news.value, "began_at": now})'
+_COMMIT = (
+    "driver = (await connection.get_raw_connection()).driver_connection; await driver.commit(); "
+    'await driver.execute("BEGIN IMMEDIATE")'
+)
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -15,6 +31,21 @@ FAULTS: tuple[Fault, ...] = (
         old="came = await self.send(replace(message, body=self.scrub(message.body)))",
         new="await self.outbox.delivered(message.id)\ncame = await self.send(replace(message, body=message.body))",
         tests=(f"{_RUNS}::test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id",),
+    ),
+    Fault(
+        name="what happens to a flow is told before it is committed",
+        path="orchestrator/ledger/flows/flow_events.py::flow_happens",
+        old=_HAPPENS + _OWED,
+        new="if (news := OF_EVENT.get(event)) is not None:\n"
+        f"    await flow_owe(connection, flow, news, why, now)\n    {_COMMIT}\n{_HAPPENS}",
+        tests=(f"{_FACTS}::test_that_a_flow_has_ended_is_owed_by_the_transaction_in_which_it_ends",),
+    ),
+    Fault(
+        name="what holds of a run is told before that is committed",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::episode_begin",
+        old=f"{_BEGUN}\nreturn await news_owe(connection, run, news, now=now, why=why)",
+        new=f"is_owed = await news_owe(connection, run, news, now=now, why=why)\n{_COMMIT}\n{_BEGUN}\nreturn is_owed",
+        tests=(f"{_FACTS}::test_what_holds_of_a_run_is_owed_by_the_transaction_that_writes_it_down",),
     ),
     Fault(
         name="what holds of a run is told and not written down with the message",
