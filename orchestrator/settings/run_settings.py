@@ -1,5 +1,6 @@
 """What can be set of a run. It is stored with the run in the ledger; a later process may change it."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
@@ -469,6 +470,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> float | None:
         """What a second of execution of the run costs; of a pool, at its dearest member. None: nobody says."""
         return dearest(self.members, self.price_per_second)
+
+    @property
+    def cheapest_first(self) -> tuple[str, ...]:
+        """The members of its pool by their prices; of as cheap ones as they are named."""
+        prices = {each.endpoint: self.price_at(each.endpoint) for each in self.members}
+        return tuple(sorted(prices, key=lambda each: math.inf if (price := prices[each]) is None else price))
 
     @property
     def limits(self) -> AttemptLimits:

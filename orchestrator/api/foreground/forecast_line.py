@@ -1,6 +1,7 @@
 """What is known of an endpoint before a run is sent there, and in one line how the run will go."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.client import for_a_batch
@@ -10,11 +11,13 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.observed_times import ObservedExecution, experience
-from orchestrator.core.planning.plan_types import Batch, Known, Terms
-from orchestrator.core.planning.planner import plan_of
+from orchestrator.core.planning.plan_types import Batch, Candidate, Known, Terms
+from orchestrator.core.planning.planner import plan_of_pool
+from orchestrator.core.planning.pool_forecast import PoolRule
+from orchestrator.core.pools.member import Prefer
 from orchestrator.core.service.health import Health
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS
+from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS, absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -33,12 +36,13 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     jobs = (await ledger.runs.counts(run=run.id)).get(State.QUEUED.value, 0)
     if jobs < WORTH_TELLING:
         return None
-    is_embedded = run.service_url == LOCAL
-    known = known_of(await executions_at(ledger, run.service_url, run.endpoint), settings, is_embedded=is_embedded)
-    if known.times is None:
+    found = [
+        candidate(place, connection, settings, await executions_at(ledger, place))
+        for place in endpoint_places(settings, Place(run.service_url, run.endpoint))
+    ]
+    if not any(each.known.times for each in found):
         return None
-    line = plan_line(connection, settings, is_embedded=is_embedded)
-    return plan_of(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
+    return plan_of_pool(Batch(rows=jobs), found, terms_of(settings, ledger.now()), rule_of(settings)).verdict
 
 
 async def tell_after_canary(
@@ -53,8 +57,60 @@ async def tell_after_canary(
         console.info(f"{run.name}: the rest: {told}")
 
 
-def plan_line(
-    connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None = None
+class Place(NamedTuple):
+    """Where an endpoint is."""
+
+    service_url: str
+    endpoint: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a function of the user's."""
+        return self.service_url == LOCAL
+
+
+def endpoint_place(endpoint: str, service_url: str) -> Place:
+    """Where an endpoint is that a request names, if it is at that service."""
+    if is_local(endpoint):
+        return Place(LOCAL, absolute_endpoint(endpoint))
+    return Place(service_url.rstrip("/"), endpoint)
+
+
+def endpoint_places(settings: RunSettings, home: Place) -> Sequence[Place]:
+    """Where a run that is at `home` has its jobs executed; by prices, where its pool goes by these."""
+    if settings.prefer is Prefer.CHEAP:
+        names = settings.cheapest_first
+    else:
+        names = tuple(each.endpoint for each in settings.members)
+    return [endpoint_place(each, home.service_url) for each in names] or [home]
+
+
+def candidate(
+    place: Place,
+    connection: ConnectionSettings,
+    settings: RunSettings,
+    executions: list[ObservedExecution],
+    request: PlanRequest | None = None,
+    health: Health | None = None,
+    trip_us: int | None = None,
+) -> Candidate:
+    """An endpoint for a run with these settings, with its latest `executions`."""
+    price = settings.price_at(place.endpoint)
+    return Candidate(
+        endpoint=place.endpoint,
+        line=_line(connection, settings, is_embedded=place.is_local, trip_us=trip_us),
+        known=_known_of(executions, settings, request, health, is_embedded=place.is_local),
+        price=None if price is None else Price(price),
+    )
+
+
+def rule_of(settings: RunSettings) -> PoolRule:
+    """Which member of the pool of a run with these settings takes a job."""
+    return PoolRule(prefer=settings.prefer, spill_after_us=settings.spill_after_us)
+
+
+def _line(
+    connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None
 ) -> SendingLimits:
     """The way to the endpoint, as a run with these settings has it."""
     limits = connection.limits if is_embedded else for_a_batch(connection.limits)
@@ -70,23 +126,22 @@ def plan_line(
     )
 
 
-def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = None) -> Terms:
+def terms_of(settings: RunSettings, now: int) -> Terms:
     """What is to be kept of a run with these settings that begins at `now`."""
     return Terms(
         ttl_us=settings.ttl_us,
         execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
         finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
         budget=settings.budget or None,
-        price=price_there if settings.price is None else Price(settings.price),
         are_kept_warm=settings.workers_min is not None,
     )
 
 
-def known_of(
+def _known_of(
     executions: list[ObservedExecution],
     settings: RunSettings,
-    request: PlanRequest | None = None,
-    health: Health | None = None,
+    request: PlanRequest | None,
+    health: Health | None,
     *,
     is_embedded: bool,
 ) -> Known:
@@ -140,6 +195,8 @@ def _up(health: Health | None) -> int:
     return 0 if health is None else (health.workers.idle or 0) + (health.workers.running or 0)
 
 
-async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[ObservedExecution]:
+async def executions_at(ledger: Ledger, place: Place) -> list[ObservedExecution]:
     """The latest executions at an endpoint that the ledger knows of."""
-    return await ledger.jobs.history.executions(service_url=url, endpoint=endpoint, now=ledger.now())
+    return await ledger.jobs.history.executions(
+        service_url=place.service_url, endpoint=place.endpoint, now=ledger.now()
+    )

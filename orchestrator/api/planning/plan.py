@@ -2,7 +2,7 @@
 service how it is, and has it planned (`core.planning`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,17 +10,25 @@ import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
-from orchestrator.api.foreground.forecast_line import executions_at, known_of, plan_line, terms_of
+from orchestrator.api.foreground.forecast_line import (
+    Place,
+    candidate,
+    endpoint_place,
+    endpoint_places,
+    executions_at,
+    rule_of,
+    terms_of,
+)
 from orchestrator.api.foreground.run import run
-from orchestrator.api.planning.endpoint_facts import endpoint_health, price_in_account, workers_in_account
+from orchestrator.api.planning.endpoint_facts import endpoint_state, price_in_account, unwell, workers_in_account
 from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.planning.observed_times import ObservedExecution
-from orchestrator.core.planning.plan_types import Plan
-from orchestrator.core.planning.planner import plan_of as planned
+from orchestrator.core.planning.plan_types import Candidate, Plan
+from orchestrator.core.planning.planner import plan_of_pool
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_members
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import is_made, read_ledger
@@ -28,7 +36,7 @@ from orchestrator.settings import command_requests, run_request
 from orchestrator.settings.command_requests import PlanRequest
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 
 
 async def plan(
@@ -48,41 +56,59 @@ async def plan(
         raise UsageError(f"a plan is made of an input and an endpoint; give both, with {run_request.ENDPOINT}")
     if request.probe is not None and STANDARD_INPUT in asked.source.splitlines():
         raise UsageError(f"{command_requests.PROBE} reads the input twice, and standard input can be read once only")
-    settings = asked.settings or RunSettings()
+    settings = replace(asked.settings or RunSettings(), members=absolute_members(asked.members))
     counted = await to_thread.run_sync(counted_rows, request, settings, given.environ)
     if request.probe is not None and counted.jobs and not counted.oversize:
         await probed(
             asked, request.probe, rows=counted.rows, console=console or SilentConsole(), dependencies=given, stop=stop
         )
-    url = LOCAL if is_local(asked.endpoint) else asked.connection.serverless_url.rstrip("/")
-    endpoint = absolute_endpoint(asked.endpoint) if url == LOCAL else asked.endpoint
-    done, executions = await _of_ledger(asked.ledger, given, asked.name, url, endpoint)
-    health, trip_us = await endpoint_health(asked.connection, given, url, endpoint)
-    if request.workers_there is None and request.figures.workers is None:
-        request = replace(request, workers_there=await workers_in_account(asked.connection, given, url, endpoint))
-    price_there = request.price_there
-    if price_there is None and settings.price is None:
-        price_there = await price_in_account(asked.connection, given, url, endpoint)
-    known = known_of(executions, settings, request, health, is_embedded=url == LOCAL)
-    return planned(
+    places = endpoint_places(settings, endpoint_place(asked.endpoint, asked.connection.serverless_url))
+    done, executions = await _of_ledger(asked.ledger, given, asked.name, places)
+    candidates: dict[Place, Candidate] = {}
+
+    async def ask(place: Place, seen: list[ObservedExecution]) -> None:
+        candidates[place] = await _candidate_at(place, request, settings, given, seen)
+
+    async with anyio.create_task_group() as group:
+        for place, seen in zip(places, executions, strict=True):
+            group.start_soon(ask, place, seen)
+    return plan_of_pool(
         replace(counted, done=min(done, counted.rows)),
-        asked.endpoint,
-        plan_line(asked.connection, settings, is_embedded=url == LOCAL, trip_us=trip_us),
-        terms_of(settings, given.clock.now(), price_there=price_there),
-        known,
+        [candidates[place] for place in places],
+        terms_of(settings, given.clock.now()),
+        rule_of(settings),
     )
 
 
+async def _candidate_at(
+    place: Place,
+    request: PlanRequest,
+    settings: RunSettings,
+    given: Dependencies,
+    executions: list[ObservedExecution],
+) -> Candidate:
+    """One endpoint, with what the ledger knows of it (`executions`), and what it and its account say now."""
+    connection = request.run.connection
+    state, trip_us = await endpoint_state(connection, given, place)
+    if request.workers_there is None and request.figures.workers is None:
+        request = replace(request, workers_there=await workers_in_account(connection, given, place))
+    found = candidate(
+        place, connection, settings, executions, request, None if state is None else state.health, trip_us
+    )
+    price = found.price or request.price_there or await price_in_account(connection, given, place)
+    return replace(found, price=price, unwell=unwell(state))
+
+
 async def _of_ledger(
-    path: Path, given: Dependencies, name: str, url: str, endpoint: str
-) -> tuple[int, list[ObservedExecution]]:
-    """How many jobs of the run are done, and what is known of executions at the endpoint."""
+    path: Path, given: Dependencies, name: str, places: Sequence[Place]
+) -> tuple[int, list[list[ObservedExecution]]]:
+    """How many jobs of the run are done, and what is known of executions at each endpoint."""
     if not is_made(path):
-        return 0, []
+        return 0, [[] for _ in places]
     async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
         run = await ledger.runs.named(name)
         counts: Mapping[str, int] = {} if run is None else await ledger.runs.counts(run=run.id)
-        return ended(counts), await executions_at(ledger, url, endpoint)
+        return ended(counts), [await executions_at(ledger, each) for each in places]
 
 
 ENDING: Final = "-probe"

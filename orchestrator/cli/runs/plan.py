@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -17,8 +17,9 @@ from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, un
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
 from orchestrator.core.planning.plan_judgement import about
-from orchestrator.core.planning.plan_types import Plan
-from orchestrator.core.text.figures import money
+from orchestrator.core.planning.plan_types import MemberPlan, Plan
+from orchestrator.core.pools.member import Prefer
+from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
 from orchestrator.settings import command_flags, output_settings, run_request, run_settings
@@ -32,6 +33,9 @@ from orchestrator.settings.command_requests import (
 )
 from orchestrator.settings.sources import Choices
 from orchestrator.units import KIB, MIB, SECOND_US
+
+if TYPE_CHECKING:
+    from rich.table import Table  # at run time `--help` would pay for it
 
 _NOT_OF_PLAN: Final = {
     *(
@@ -50,6 +54,11 @@ _NOT_OF_PLAN: Final = {
         run_request.LOG_FORMAT,
         command_flags.QUIET,
     ),
+}
+
+_PREFERS: Final = {
+    Prefer.FAST: "fast: a job goes where it is expected to end soonest",
+    Prefer.CHEAP: "cheap: what would wait too long at one goes to the next",
 }
 
 _OF_RUN: Final = tuple(setting for setting in command_flags.RUN if setting not in _NOT_OF_PLAN)
@@ -110,6 +119,8 @@ def show_plan(found: Plan, *, as_json: bool) -> int:
         streams.put_json(found)
     else:
         tables.put_lines(list(plan_lines(found)), has_heading=True)
+        if found.members:
+            tables.put_parts("", members_table(found.members))
     return 0 if found.is_feasible else INFEASIBLE_EXIT_CODE
 
 
@@ -117,8 +128,11 @@ def plan_lines(found: Plan) -> Iterator[str]:
     """A plan for people; the first line is the verdict."""
     yield found.verdict
     yield f"  input: {_input(found)}"
+    if found.prefer is not None:
+        yield f"  pool: {counted(len(found.members), 'member')}, {_PREFERS[found.prefer]}"
     yield f"  an execution: {_execution(found)}"
-    yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}, {found.workers_from}'}"
+    where = f", {found.workers_from}" if found.workers_from else ""
+    yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}{where}'}"
     bound = f"{found.bound_by}, at {found.jobs_per_s:.3g} jobs/s"
     yield f"  speed: {bound}{'' if found.finish_s is not None else ', of what is known'}"
     yield f"  sent: within {_for(found.submit_s)}"
@@ -132,6 +146,25 @@ def plan_lines(found: Plan) -> Iterator[str]:
     yield from (f"  would help: {each}" for each in found.would_help)
     if found.finish_s is None and found.would_help:
         yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {WORKERS}"
+
+
+def members_table(members: Sequence[MemberPlan], width: int | None = None) -> "Table":
+    """What each member of a pool does, a line for each; `width`: None for the terminal's."""
+
+    def column(heading: str, cell: Callable[[MemberPlan], str | None], can_go: int = 0) -> tables.Figures:
+        return tables.Figures(heading, [cell(each) or "-" for each in members], can_go=can_go)
+
+    figures = (
+        column("jobs", lambda each: f"{each.jobs:,}"),
+        column("share", lambda each: f"{each.share:.0%}"),
+        column("jobs/s", lambda each: None if each.jobs_per_s is None else f"{each.jobs_per_s:.3g}"),
+        column("execution", lambda each: _exactly(each.execution_s), can_go=1),
+        column("workers", lambda each: None if each.workers is None else f"{each.workers:,}", can_go=3),
+        column("done in", lambda each: None if each.finish_s is None else _for(each.finish_s), can_go=2),
+        column("price/s", lambda each: None if each.price_per_s is None else money(each.price_per_s), can_go=4),
+        column("cost", lambda each: None if each.cost is None else money(each.cost)),
+    )
+    return tables.of_names("member", [each.endpoint for each in members], figures, width=width)
 
 
 def _input(found: Plan) -> str:
@@ -167,6 +200,13 @@ def _cost(found: Plan) -> Iterator[str]:
     yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
     yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
     yield f"  not in it: {'; '.join(cost.not_included)}"
+
+
+def _exactly(seconds: float | None) -> str | None:
+    """To two places, so that members can be told apart."""
+    if seconds is None:
+        return None
+    return _for(seconds) if seconds < 1 else lasting(seconds)
 
 
 def _for(seconds: float) -> str:

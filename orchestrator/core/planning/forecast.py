@@ -109,6 +109,9 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 class Course(msgspec.Struct, frozen=True, kw_only=True):
     """How a batch goes, from its beginning."""
 
+    jobs: int
+    """How many it has."""
+
     submitted_us: float
     """When the last job is sent."""
 
@@ -172,6 +175,7 @@ def course(jobs: int, line: SendingLimits, workers: Workers, times: ExecutionSam
     else:
         waits_us = played.waits_us
     return Course(
+        jobs=jobs,
         submitted_us=min(submitted_us, finished_us),
         finished_us=finished_us,
         executing_us=executions * times.mean_us,

@@ -1,14 +1,16 @@
 """What a plan means for people: what cannot be kept, what is doubtful, what would help, and a verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.deadlines import margin_us
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
-from orchestrator.core.planning.forecast import ExecutionSample, Forecast, Workers, course
-from orchestrator.core.planning.plan_types import Batch, Known, Money, Plan, Terms
+from orchestrator.core.planning.forecast import ExecutionSample, Forecast
+from orchestrator.core.planning.plan_types import Batch, Candidate, Money, Plan, Terms
+from orchestrator.core.planning.pool_forecast import EndpointWay, PoolRule, courses, joint_course
+from orchestrator.core.pools.member import Prefer
 from orchestrator.core.text.figures import money as of_money
 from orchestrator.core.text.wording import counted
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
@@ -21,6 +23,8 @@ HELPS_SHARE: Final = 0.05
 """What saves less of the time than this is not worth telling."""
 
 DOUBLE: Final = 2
+
+WITHOUT_IT: Final = "it is reckoned without it"
 
 _DAY_US: Final = 24 * HOUR_US
 
@@ -55,7 +59,7 @@ def of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | None) -
         )
 
 
-def of_terms(found: Forecast | None, money: Money | None, terms: Terms, workers: Workers | None) -> Iterator[str]:
+def of_terms(found: Forecast | None, money: Money | None, terms: Terms, *, workers: int) -> Iterator[str]:
     within_us = terms.finish_within_us
     if found is not None and within_us is not None and found.likely.finished_us > within_us:
         late_us = found.likely.finished_us - within_us
@@ -70,22 +74,35 @@ def of_terms(found: Forecast | None, money: Money | None, terms: Terms, workers:
         )
 
 
-def _needed(found: Forecast, within_us: int, workers: Workers | None) -> str:
-    if found.binds is not Bottleneck.WORKERS or workers is None or within_us <= 0:
+def _needed(found: Forecast, within_us: int, workers: int) -> str:
+    if found.binds is not Bottleneck.WORKERS or within_us <= 0:
         return ""
-    needed = -int(-workers.most * found.likely.finished_us // within_us)
+    needed = -int(-workers * found.likely.finished_us // within_us)
     return f"; it would take about {counted(needed, 'worker')}"
 
 
-def doubts(
-    found: Forecast | None, money: Money | None, line: SendingLimits, terms: Terms, times: ExecutionSample | None
-) -> Iterator[str]:
-    if times is not None:
-        slowest_us, fastest_us = times.quantile_us(SLOWEST), times.quantile_us(FASTEST)
-        for name, most_us in (("TTL", terms.ttl_us), ("execution timeout", terms.execution_timeout_us)):
-            if fastest_us + line.trip_us < most_us <= slowest_us:
-                share = sum(each > most_us for each in times.executions_us) / len(times.executions_us)
-                yield f"the {name} ({about(most_us)}) ends {share:.0%} of the executions"
+def doubts_of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | None) -> Iterator[str]:
+    if times is None:
+        return
+    slowest_us, fastest_us = times.quantile_us(SLOWEST), times.quantile_us(FASTEST)
+    for name, most_us in (("TTL", terms.ttl_us), ("execution timeout", terms.execution_timeout_us)):
+        if fastest_us + line.trip_us < most_us <= slowest_us:
+            share = sum(each > most_us for each in times.executions_us) / len(times.executions_us)
+            yield f"the {name} ({about(most_us)}) ends {share:.0%} of the executions"
+
+
+def doubts_of_members(members: Sequence[Candidate]) -> Iterator[str]:
+    """Of a pool's: with which of them it is not reckoned."""
+    are_all_unwell = all(each.unwell is not None for each in members)
+    for each in members:
+        if each.unwell is not None:
+            what = "none of them is well: it is reckoned as if they were" if are_all_unwell else WITHOUT_IT
+            yield f"{each.endpoint} is not well ({each.unwell}); {what}"
+        elif missing := _missing([each]):
+            yield f"{each.endpoint}: nobody knows {' and '.join(missing)}; {WITHOUT_IT}"
+
+
+def doubts(found: Forecast | None, money: Money | None, terms: Terms) -> Iterator[str]:
     if found is None:
         return
     if found.likely.waits_us > terms.ttl_us:
@@ -105,31 +122,77 @@ def doubts(
 # --- what would help
 
 
-def helps(batch: Batch, line: SendingLimits, known: Known, found: Forecast | None) -> Iterator[str]:
-    times, workers = known.times, known.workers
-    if not batch.jobs:
-        return
-    if found is None or times is None or workers is None:
-        missing = [] if times else ["how long a job takes"]
-        missing += [] if workers else ["how many workers there are"]
-        yield f"to know {' and '.join(missing)}"
-        return
-    more = replace(workers, most=DOUBLE * workers.most)
-    faster = replace(line.run, requests=DOUBLE * line.run.requests)
-    ways = {
-        f"{counted(more.most, 'worker')} instead of {workers.most:,}": course(batch.jobs, line, more, times),
-        f"a higher limit of /{line.via.operation}": course(batch.jobs, replace(line, run=faster), workers, times),
+def to_find_out(batch: Batch, candidates: Sequence[Candidate]) -> Iterator[str]:
+    """What is to be known before more can be said."""
+    if batch.jobs:
+        yield f"to know {' and '.join(_missing(candidates))}"
+
+
+def _missing(candidates: Sequence[Candidate]) -> list[str]:
+    missing = [] if any(each.known.times for each in candidates) else ["how long a job takes"]
+    return missing + ([] if any(each.known.workers for each in candidates) else ["how many workers there are"])
+
+
+def helps(jobs: int, ways: Mapping[str, EndpointWay], rule: PoolRule, found: Forecast) -> Iterator[str]:
+    """What would make `jobs` faster, of which that is `found`, the most helpful first. `ways` are by endpoint."""
+    saved = {
+        told: found.likely.finished_us - joint_course(courses(jobs, [*then.values()], rule)).finished_us
+        for told, then in _others(ways)
     }
-    if not line.brings_results:
-        ways["webhooks"] = course(batch.jobs, replace(line, webhooks=True), workers, times)
-    if workers.start_us and workers.warm < workers.most:
-        warm = replace(workers, warm=workers.most)
-        ways["workers that are warm already"] = course(batch.jobs, line, warm, times)
-    now_us = found.likely.finished_us
-    saved = {way: now_us - then.finished_us for way, then in ways.items()}
-    for way in sorted(saved, key=lambda each: -saved[each]):
-        if saved[way] > HELPS_SHARE * now_us:
-            yield f"{way}: done {about(saved[way])} sooner"
+    for told in sorted(saved, key=lambda each: -saved[each]):
+        if saved[told] > HELPS_SHARE * found.likely.finished_us:
+            yield f"{told}: done {about(saved[told])} sooner"
+
+
+def saves(
+    jobs: int, ways: Mapping[str, EndpointWay], prices: Mapping[str, float], terms: Terms, rule: PoolRule
+) -> Iterator[str]:
+    """By which rule of the pool it would cost less, and still end in time. `prices` are by endpoint."""
+    within_us = terms.finish_within_us
+    if within_us is None or len(ways) == 1 or not ways.keys() <= prices.keys():
+        return
+    cheapest = sorted(ways, key=lambda each: prices[each])
+    patient = replace(rule, prefer=Prefer.CHEAP, spill_after_us=within_us)
+    now_us, cost = _priced(jobs, ways, prices, [*ways], rule)
+    then_us, less = _priced(jobs, ways, prices, cheapest, patient)
+    if then_us <= within_us and less < (1 - HELPS_SHARE) * cost:
+        told = f'prefer = "{Prefer.CHEAP}" and spill-after = "{-(-within_us // MINUTE_US)}m" in the table of the pool'
+        late = f", {about(then_us - now_us)} later" if then_us > now_us else ""
+        yield f"{told}: costs {of_money(cost - less)} less{late}"
+
+
+def _priced(
+    jobs: int, ways: Mapping[str, EndpointWay], prices: Mapping[str, float], order: Sequence[str], rule: PoolRule
+) -> tuple[float, float]:
+    """When it ends, and what its executions cost, by that rule and in that order."""
+    found = courses(jobs, [ways[each] for each in order], rule)
+    paid = [(each, prices[name]) for each, name in zip(found, order, strict=True) if each is not None]
+    return joint_course(found).finished_us, sum(each.executing_us / SECOND_US * price for each, price in paid)
+
+
+def _others(ways: Mapping[str, EndpointWay]) -> Iterator[tuple[str, Mapping[str, EndpointWay]]]:
+    """Other ways, and how they are called."""
+    for endpoint, way in ways.items():
+        more = replace(way.workers, most=DOUBLE * way.workers.most)
+        there = f" at {endpoint}" if len(ways) > 1 else ""
+        told = f"{counted(more.most, 'worker')} instead of {way.workers.most:,}{there}"
+        yield told, {**ways, endpoint: replace(way, workers=more)}
+    lines = {endpoint: way.line for endpoint, way in ways.items()}
+    paths = dict.fromkeys(f"/{line.via.operation}" for line in lines.values())
+    yield (
+        f"a higher limit of {' and '.join(paths)}",
+        {
+            each: replace(ways[each], line=replace(line, run=replace(line.run, requests=DOUBLE * line.run.requests)))
+            for each, line in lines.items()
+        },
+    )
+    if not all(line.brings_results for line in lines.values()):
+        yield "webhooks", {each: replace(ways[each], line=replace(line, webhooks=True)) for each, line in lines.items()}
+    if any(way.workers.start_us and way.workers.warm < way.workers.most for way in ways.values()):
+        yield (
+            "workers that are warm already",
+            {each: replace(way, workers=replace(way.workers, warm=way.workers.most)) for each, way in ways.items()},
+        )
 
 
 # --- in words

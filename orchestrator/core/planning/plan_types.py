@@ -3,8 +3,9 @@
 import msgspec
 
 from orchestrator.core.gates.costs import Price
-from orchestrator.core.planning.bottlenecks import Bottleneck
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
+from orchestrator.core.pools.member import Prefer
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,17 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     """Where that was found, for people."""
 
 
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint that is to take a batch, or a part of it."""
+
+    endpoint: str
+    line: SendingLimits
+    known: Known
+    price: Price | None = None
+    unwell: str | None = None
+    """What is wrong with it, by what it says of itself; None: nothing is known to be."""
+
+
 class Money(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs, in whatever the price is in."""
 
@@ -63,10 +75,43 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
 
     not_included: tuple[str, ...]
     price_per_s: float
-    """What a second of a worker costs."""
+    """What a second of a worker costs; in a pool, in the mean of those that are paid."""
 
     price_from: str
     """Where that was found."""
+
+
+class MemberPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member of a pool will do. Seconds; None: nobody knows."""
+
+    endpoint: str
+    unwell: str | None
+    """What is wrong with it now, for people: then it is reckoned without it."""
+
+    jobs: int
+    """How many it is expected to take."""
+
+    share: float
+    """Which part of all that is."""
+
+    jobs_per_s: float | None
+    """How many it ends in a second."""
+
+    bound_by: str
+    """What holds it down, in words."""
+
+    execution_s: float | None
+    executions_known: int
+    known_from: TimesSource | None
+    workers: int | None
+    workers_from: str
+    finish_s: float | None
+    """When the last of its jobs is done."""
+
+    price_per_s: float | None
+    price_from: str
+    cost: float | None
+    """What its jobs will probably cost."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,3 +155,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     would_help: tuple[str, ...]
     """What would make it faster, the most helpful first, or tell more."""
+
+    prefer: Prefer | None = None
+    """Which member of its pool a job goes to; None where there is no pool."""
+
+    members: tuple[MemberPlan, ...] = ()
+    """Those of its pool, in the order in which they are preferred."""

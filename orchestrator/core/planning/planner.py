@@ -1,15 +1,29 @@
-"""The plan of a batch: when it ends, what binds, and what it costs. All figures come from `core.planning.forecast`."""
+"""The plan of a batch: when it ends, what binds, and what it costs. All figures come from `core.planning.forecast`, and
+those of a pool from `core.planning.pool_forecast`.
+"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
-from msgspec.structs import replace
+import msgspec
 
-from orchestrator.core.gates.costs import Price
-from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gaps_us
-from orchestrator.core.planning.forecast import Course, Forecast, TimesSource, Workers, forecast
-from orchestrator.core.planning.plan_judgement import doubts, helps, of_input, of_terms, of_times, verdict
-from orchestrator.core.planning.plan_types import Batch, Known, Money, Plan, Terms
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.plan_judgement import (
+    doubts,
+    doubts_of_members,
+    doubts_of_times,
+    helps,
+    of_input,
+    of_terms,
+    of_times,
+    saves,
+    to_find_out,
+    verdict,
+)
+from orchestrator.core.planning.plan_parts import Part, money_of, plan_parts
+from orchestrator.core.planning.plan_types import Batch, Candidate, Known, MemberPlan, Plan, Terms
+from orchestrator.core.planning.pool_forecast import PoolRule
 from orchestrator.units import SECOND_US
 
 BOUND_BY: Final[Mapping[Bottleneck, str]] = {
@@ -20,85 +34,112 @@ BOUND_BY: Final[Mapping[Bottleneck, str]] = {
     Bottleneck.QUEUE: "how much may be at the service binds",
 }
 
+SINGLE: Final = PoolRule()
+
 
 def plan_of(batch: Batch, endpoint: str, line: SendingLimits, terms: Terms, known: Known) -> Plan:
     """The plan of `batch` at `endpoint`."""
-    times, workers = known.times, known.workers
-    found = None
-    if times is not None and workers is not None and batch.jobs:
-        found = forecast(batch.jobs, line, workers, times)
-    mean_us = None if times is None else times.mean_us * times.per_job
-    gaps = gaps_us(line, workers=None if workers is None else workers.most, execution_us=mean_us)
-    bound = binding(gaps)
-    money = None if found is None or terms.price is None else _money(found, workers, terms, terms.price)
-    refused = (*of_input(batch), *of_times(line, terms, times), *of_terms(found, money, terms, workers))
-    sending_us = max(gaps[Bottleneck.RATE], gaps[Bottleneck.CONCURRENCY])
+    return plan_of_pool(batch, [Candidate(endpoint=endpoint, line=line, known=known, price=terms.price)], terms)
+
+
+def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, rule: PoolRule = SINGLE) -> Plan:
+    """The plan of `batch` at `candidates`, by the rule of their pool; where that goes by prices, the cheapest first.
+
+    Those that are unwell take nothing, where any is well, and those of which too little is known.
+    """
+    rule = msgspec.structs.replace(rule, finish_within_us=terms.finish_within_us)
+    parts, whole = plan_parts(batch, candidates, rule)
+    money = None if whole is None else money_of(parts, terms)
+    ways = {each.candidate.endpoint: each.way for each in parts if each.way is not None}
+    at_work = [each for each in parts if each.jobs] or [each for each in parts if each.way is not None] or parts
+    main = max(at_work, key=lambda each: each.jobs)
+    is_pool = len(parts) > 1
+    refused = (
+        *of_input(batch),
+        *_of_each(at_work, lambda each: of_times(each.candidate.line, terms, each.candidate.known.times)),
+        *of_terms(whole, money, terms, workers=sum(each.workers for each in at_work)),
+    )
+    doubtful = (
+        *_of_each(at_work, lambda each: doubts_of_times(each.candidate.line, terms, each.candidate.known.times)),
+        *(doubts_of_members(candidates) if is_pool and whole is not None else ()),
+        *doubts(whole, money, terms),
+    )
+    prices = {each.endpoint: each.price.per_s for each in candidates if each.price is not None}
+    would_help = to_find_out(batch, candidates)
+    if whole is not None:
+        would_help = chain(helps(batch.jobs, ways, rule, whole), saves(batch.jobs, ways, prices, terms, rule))
     made = Plan(
         verdict="",
         is_feasible=not refused,
-        endpoint=endpoint,
+        endpoint=candidates[0].endpoint,
         rows=batch.rows,
         done=batch.done,
         repeats=batch.repeats,
         oversize=batch.oversize,
         input_bytes=batch.input_bytes,
-        known_from=None if times is None else times.source,
-        executions_known=0 if times is None or times.source is TimesSource.GIVEN else len(times.executions_us),
-        execution_s=None if times is None else times.mean_us / SECOND_US,
-        executions_per_job=None if times is None else times.per_job,
-        workers=None if workers is None else workers.most,
-        workers_from=known.workers_from,
-        binds=bound,
-        bound_by=BOUND_BY[bound].format(path=f"/{line.via.operation}"),
-        jobs_per_s=SECOND_US / gaps[bound],
-        submit_s=(batch.jobs * sending_us if found is None else found.likely.submitted_us) / SECOND_US,
-        finish_s=None if found is None else found.likely.finished_us / SECOND_US,
-        finish_best_s=None if found is None else found.best.finished_us / SECOND_US,
-        finish_worst_s=None if found is None else found.worst.finished_us / SECOND_US,
-        executing_s=None if found is None else found.likely.executing_us / SECOND_US,
-        at_service_s=None if found is None else found.likely.waits_us / SECOND_US,
+        known_from=None if main.candidate.known.times is None else main.candidate.known.times.source,
+        executions_known=sum(each.executions_known for each in parts),
+        execution_s=_mean(at_work, lambda each: each.execution_s),
+        executions_per_job=_mean(at_work, lambda each: each.per_job),
+        workers=sum(each.workers for each in at_work) or None,
+        workers_from="" if is_pool else main.candidate.known.workers_from,
+        binds=main.binds,
+        bound_by=_bound_by(main),
+        jobs_per_s=sum(each.per_s for each in at_work),
+        submit_s=_sent_s(batch, at_work) if whole is None else whole.likely.submitted_us / SECOND_US,
+        finish_s=None if whole is None else whole.likely.finished_us / SECOND_US,
+        finish_best_s=None if whole is None else whole.best.finished_us / SECOND_US,
+        finish_worst_s=None if whole is None else whole.worst.finished_us / SECOND_US,
+        executing_s=None if whole is None else whole.likely.executing_us / SECOND_US,
+        at_service_s=None if whole is None else whole.likely.waits_us / SECOND_US,
         cost=money,
         refused=refused,
-        doubtful=tuple(doubts(found, money, line, terms, times)),
-        would_help=tuple(helps(batch, line, known, found)),
+        doubtful=doubtful,
+        would_help=tuple(would_help),
+        prefer=rule.prefer if is_pool else None,
+        members=tuple(_member(each, batch, terms) for each in parts) if is_pool else (),
     )
-    return replace(made, verdict=verdict(made, batch))
+    return msgspec.structs.replace(made, verdict=verdict(made, batch))
 
 
-# --- what it costs
+def _bound_by(part: Part) -> str:
+    return BOUND_BY[part.binds].format(path=f"/{part.candidate.line.via.operation}")
 
 
-def _money(found: Forecast, workers: Workers | None, terms: Terms, price: Price) -> Money:
-    assert workers is not None
-    price_per_s = price.per_s
-    likely = found.likely
-    cold = max(0, likely.workers - workers.warm)
-    starting = cold * workers.start_us / SECOND_US * price_per_s
-    idle = _idle_us(likely, workers, terms) / SECOND_US * price_per_s
+def _of_each(parts: Sequence[Part], told: Callable[[Part], Iterator[str]]) -> Iterator[str]:
+    """What is told of each, with its endpoint where there are several."""
+    for part in parts:
+        yield from (each if len(parts) == 1 else f"{part.candidate.endpoint}: {each}" for each in told(part))
 
-    def all_of(one: Course) -> float:
-        return (
-            one.executing_us / SECOND_US * price_per_s
-            + starting
-            + _idle_us(one, workers, terms) / SECOND_US * price_per_s
-        )
 
-    left_out = ["the idle time of workers after their last job", "storage, and what others charge"]
-    if not starting:
-        left_out.insert(0, "workers that start")
-    return Money(
-        likely=all_of(likely),
-        best=all_of(found.best),
-        worst=all_of(found.worst),
-        starting=starting,
-        idle=idle,
-        not_included=tuple(left_out),
-        price_per_s=price_per_s,
-        price_from=price.source,
+def _mean(parts: Sequence[Part], value: Callable[[Part], float | None]) -> float | None:
+    """That of a job, wherever it is executed."""
+    known = [(each.jobs or 1, found) for each in parts if (found := value(each)) is not None]
+    return sum(jobs * found for jobs, found in known) / sum(jobs for jobs, _ in known) if known else None
+
+
+def _sent_s(batch: Batch, parts: Sequence[Part]) -> float:
+    """How soon all of it can be sent, whatever becomes of it."""
+    per_us = sum(1 / max(each.gaps[Bottleneck.RATE], each.gaps[Bottleneck.CONCURRENCY]) for each in parts)
+    return batch.jobs / per_us / SECOND_US
+
+
+def _member(part: Part, batch: Batch, terms: Terms) -> MemberPlan:
+    candidate, times, likely = part.candidate, part.candidate.known.times, part.likely
+    return MemberPlan(
+        endpoint=candidate.endpoint,
+        unwell=candidate.unwell,
+        jobs=part.jobs,
+        share=part.jobs / batch.jobs if batch.jobs else 0.0,
+        jobs_per_s=part.per_s if part.way is not None else None,
+        bound_by=_bound_by(part) if part.way is not None else "",
+        execution_s=part.execution_s,
+        executions_known=part.executions_known,
+        known_from=None if times is None else times.source,
+        workers=part.workers or None,
+        workers_from=candidate.known.workers_from,
+        finish_s=None if likely is None else likely.finished_us / SECOND_US,
+        price_per_s=None if candidate.price is None else candidate.price.per_s,
+        price_from="" if candidate.price is None else candidate.price.source,
+        cost=None if candidate.price is None or likely is None else part.cost(terms, likely),
     )
-
-
-def _idle_us(one: Course, workers: Workers, terms: Terms) -> float:
-    if not terms.are_kept_warm:
-        return 0.0
-    return max(0.0, workers.warm * one.finished_us - one.executing_us * min(1.0, workers.warm / max(1, one.workers)))

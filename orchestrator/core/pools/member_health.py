@@ -110,10 +110,8 @@ class MemberHealth:
         if workers is None or health is None or usable(health) or workers.running is None:
             self._no_workers_since = None
             return None
-        if workers.throttled:
-            return THROTTLED
-        if workers.unhealthy:
-            return UNHEALTHY
+        if (why := trouble_of_workers(health)) is not None:
+            return why
         if not health.jobs.in_queue:
             self._no_workers_since = None
             return None
@@ -128,3 +126,12 @@ def usable(health: Health) -> int:
     """How many workers an endpoint has that work, or will."""
     workers = health.workers
     return (workers.running or 0) + max(workers.idle or 0, workers.ready or 0) + (workers.initializing or 0)
+
+
+def trouble_of_workers(health: Health) -> str | None:
+    """Why the workers of an endpoint cannot do anything; None where some can, or none is known of."""
+    if usable(health):
+        return None
+    if health.workers.throttled:
+        return THROTTLED
+    return UNHEALTHY if health.workers.unhealthy else None

@@ -1,7 +1,6 @@
 """The pool of one run: how many jobs each of its members may take now, and whether any."""
 
 from collections.abc import Callable, Collection
-from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import GateResult
@@ -11,8 +10,6 @@ from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms,
 from orchestrator.engine.pools.pool_member import PoolMember
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.settings.run_settings import RunSettings
-
-DEAREST: Final = float("inf")
 
 
 class RunPool:
@@ -66,13 +63,10 @@ class RunPool:
 
     def _facts_by_price(self) -> dict[int, MemberFacts]:
         """Of those that may get anything, cheapest first; of as cheap ones as they are named."""
-        settings = self._settings()
-        well = {number: member for number, member in self.members.items() if member.is_well}
-        prices = {number: settings.price_at(self._names[number]) for number in well}
-        named = [each.endpoint for each in settings.members]
-        place = {number: named.index(name) for number, name in self._names.items() if name in named}
-        ordered = sorted(well, key=lambda number: (_or_dearest(prices[number]), place.get(number, len(named))))
-        return {number: well[number].facts for number in ordered}
+        order = {endpoint: place for place, endpoint in enumerate(self._settings().cheapest_first)}
+        well = [number for number, member in self.members.items() if member.is_well]
+        well.sort(key=lambda number: order.get(self._names[number], len(order)))
+        return {number: self.members[number].facts for number in well}
 
     def _patience_us(self, settings: RunSettings) -> int:
         """For how long a job may wait at a member before it is one for the next."""
@@ -81,7 +75,3 @@ class RunPool:
         known = [member.facts.execution_us for member in self.members.values()]
         execution_us = max((each for each in known if each is not None), default=0.0)
         return max(0, min(settings.spill_after_us, int(settings.finish_by - self._clock.now() - execution_us)))
-
-
-def _or_dearest(price: float | None) -> float:
-    return DEAREST if price is None else price

@@ -15,6 +15,9 @@ from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.forecast import TimesSource
 from orchestrator.core.planning.plan_types import Plan
+from orchestrator.core.pools.member import MemberSettings, Prefer
+from orchestrator.core.pools.member_health import THROTTLED
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
@@ -135,6 +138,26 @@ async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
     async with service.serving():
         cost = (await planned(asked, service, clock, account=partial(Priced, price=there))).cost
     assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
+
+
+async def test_of_a_pool_each_member_is_asked_how_it_is_and_has_its_price(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    away = Scaling(workers_min=4, workers_max=4, machines=0)
+    service = SimulatedService(clock, endpoints=(ENDPOINT, "dear", "away"), scaling={"away": away})
+    members = (MemberSettings("dear", 0.3), MemberSettings("away", 0.2), MemberSettings(ENDPOINT, 0.1))
+    settings = RunSettings(prefer=Prefer.CHEAP, spill_after_us=60 * SECOND_US)
+    run = replace(request_in(tmp_path, jobs=200), members=members, settings=settings)
+    figures = PlanFigures(execution_us=10 * SECOND_US, workers=5)
+    async with service.serving():
+        await anyio.sleep(60)
+        found = await planned(PlanRequest(run=run, figures=figures), service, clock)
+    assert [each.endpoint for each in found.members] == [ENDPOINT, "away", "dear"], "cheapest first"
+    assert [each.unwell for each in found.members] == [None, THROTTLED, None]
+    cheap, _, dear = (each.jobs for each in found.members)
+    assert cheap + dear == 200
+    assert cheap > dear > 50
+    assert found.cost is not None
+    assert found.cost.likely == pytest.approx(cheap * 10 * 0.1 + dear * 10 * 0.3)
 
 
 @pytest.mark.slow

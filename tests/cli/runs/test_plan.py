@@ -10,8 +10,9 @@ from orchestrator.cli.runs.plan import show_plan
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
-from orchestrator.core.planning.plan_types import Batch, Known, Plan, Terms
-from orchestrator.core.planning.planner import plan_of
+from orchestrator.core.planning.plan_types import Batch, Candidate, Known, Plan, Terms
+from orchestrator.core.planning.planner import plan_of, plan_of_pool
+from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US
 from tests.cli.command_line import LOCAL, Result, call, requested, shown
@@ -106,3 +107,23 @@ def test_as_json_it_is_one_object() -> None:
     found = json.loads(told(planned(), as_json=True).stdout)
     assert (found["rows"], found["binds"], found["is_feasible"]) == (800, "workers", True)
     assert found["cost"]["likely"] > 80
+
+
+def test_of_a_pool_each_member_has_a_line_of_its_own() -> None:
+    workers = Workers(most=8, warm=8)
+    known = Known(times=TIMES, workers=workers, workers_from="as the account says")
+    line = SendingLimits()
+    members = [
+        Candidate(endpoint="abc", line=line, known=known, price=Price(0.01)),
+        Candidate(endpoint="def", line=line, known=known, unwell=THROTTLED),
+    ]
+    found = plan_of_pool(replace(BATCH, done=0), members, TERMS)
+    result = told(found)
+    assert "  pool: 2 members, fast: a job goes where it is expected to end soonest\n" in result.stdout
+    assert f"  doubtful: def is not well ({THROTTLED}); it is reckoned without it\n" in result.stdout
+    [heading, _, first, second] = result.stdout.rpartition("\n\n")[2].splitlines()
+    assert heading.split("  ")[0] == "member"
+    assert first.split() == ["abc", "800", "100%", "0.64", "10", "s", "8", "21", "min", "0.010", "100.00"]
+    assert second.split() == ["def", "0", "0%", "-", "10", "s", "8", "-", "-", "-"]
+    as_json = json.loads(told(found, as_json=True).stdout)
+    assert (as_json["prefer"], [each["endpoint"] for each in as_json["members"]]) == ("fast", ["abc", "def"])
