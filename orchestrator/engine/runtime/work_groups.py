@@ -74,9 +74,10 @@ async def writing_until_left(ledger: Ledger) -> AsyncIterator[None]:
         with writing:
             await ledger.writer.serve(task_status=task_status)
 
-    writing = anyio.CancelScope(shield=True)
+    writing = anyio.CancelScope()
     async with anyio.create_task_group() as group:
         await group.start(serve)
+        writing.shield = True  # not before: who is cancelled while it begins waits for its end
         try:
             yield
         finally:
