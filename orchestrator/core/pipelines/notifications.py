@@ -30,6 +30,9 @@ TRIED_FOR_US: Final = 24 * HOUR_US
 
 PAUSE_US_MIN: Final = 5 * SECOND_US
 PAUSE_US_MAX: Final = HOUR_US
+TRIES_MAX: Final = 32
+"""So many make a day."""
+
 
 WHY_CHARS_MAX: Final = 1_000
 """A reason is no longer than this, and no more than a line: further ones say what is wrong with which row."""
@@ -204,9 +207,9 @@ def next_try(*, tries: int, owed_at: int, now: int, wanted_us: int = 0) -> int |
     """When a message that nobody took is sent again, after so many tries; None: it is given up.
 
     A receiver may have said for how long it takes nothing: `wanted_us`. That is kept, but not for longer than a message
-    is tried.
+    is tried. How old one is that was owed by a clock that was ahead is not known: its tries are counted.
     """
-    if now - owed_at >= TRIED_FOR_US:
+    if now - owed_at >= TRIED_FOR_US or (owed_at > now and tries > TRIES_MAX):
         return None
     pause_us = PAUSE_US_MAX if tries > PAUSE_US_MAX // PAUSE_US_MIN else PAUSE_US_MIN << (tries - 1)
-    return now + max(min(PAUSE_US_MAX, pause_us), min(wanted_us, max(0, owed_at + TRIED_FOR_US - now)))
+    return now + max(min(PAUSE_US_MAX, pause_us), min(wanted_us, max(0, min(owed_at, now) + TRIED_FOR_US - now)))

@@ -31,7 +31,7 @@ from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX
 from orchestrator.ledger.runs.heartbeats import STALE_US
-from orchestrator.ledger.schema.flow_tables import flows, outbox
+from orchestrator.ledger.schema.flow_tables import flows, outbox, run_outbox
 from orchestrator.ledger.schema.job_tables import events, heartbeats, jobs, metadata, run_endpoints, runs, submissions
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
 from orchestrator.ledger.sqlite.statements import greatest, lesser, update_over
@@ -44,6 +44,8 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "events.at": "the story of a job, as whoever wrote it saw the time; nothing waits for it",
         "jobs.ended_at": "the time of its last event, with which it is compared",
+        "outbox.owed_at": "a message is called after it: its receiver would take another one for another message",
+        "run_outbox.owed_at": "the same",
         "schedules.watermark": "the fires until then are recorded, and must not be a second time",
         "schedules.paused_until": "people said so",
         "fires.fire_at": "the time of a calendar",
@@ -113,10 +115,11 @@ _FLOWS: Final = (
     .values(due_at=lesser(flows.c.due_at, greatest(flows.c.fire_at, bindparam("now"))))
     .where(flows.c.due_at > bindparam("now"))
 )
-_OUTBOX: Final = (
-    update(outbox)
-    .values(due_at=greatest(outbox.c.due_at - bindparam("ahead"), bindparam("now")))
-    .where(outbox.c.due_at > bindparam("now"))
+_MESSAGES: Final = tuple(
+    update(table)
+    .values(due_at=greatest(table.c.due_at - bindparam("ahead"), bindparam("now")))
+    .where(table.c.due_at > bindparam("now"))
+    for table in (outbox, run_outbox)
 )
 _HEARTBEATS: Final = (
     update(heartbeats)
@@ -140,11 +143,12 @@ _SAMPLES: Final = tuple(
     statement for table in (run_samples, endpoint_samples, process_totals) for statement in _samples_brought_back(table)
 )
 
-_WAITS: Final = (_QUEUED, _UNCERTAIN, _SENT, _CANCELS, _UNFINISHED, _RETRIES, _FLOWS, _OUTBOX, _HEARTBEATS)
+_WAITS: Final = (_QUEUED, _UNCERTAIN, _SENT, _CANCELS, _UNFINISHED, _RETRIES, _FLOWS, *_MESSAGES, _HEARTBEATS)
 
 BROUGHT_BACK: Final = frozenset(
     {
-        *("jobs.due_at", "jobs.unfinished_at", "jobs.retry_until", "flows.due_at", "outbox.due_at"),
+        *("jobs.due_at", "jobs.unfinished_at", "jobs.retry_until"),
+        *("flows.due_at", "outbox.due_at", "run_outbox.due_at"),
         *("submissions.sent_at", "submissions.ttl_at", "submissions.cancel_at"),
         *("heartbeats.began_at", "heartbeats.beaten_at"),
         *("run_samples.at", "endpoint_samples.at", "process_totals.at"),

@@ -16,6 +16,7 @@ from orchestrator.core.pipelines.notifications import (
     PAUSE_US_MAX,
     PAUSE_US_MIN,
     TRIED_FOR_US,
+    TRIES_MAX,
     WHY_CHARS_MAX,
     StageCounts,
     flow_message,
@@ -179,6 +180,16 @@ def test_pauses_grow_up_to_an_hour_and_end_after_a_day() -> None:
     assert pauses == sorted(pauses)
     assert pauses[-1] == PAUSE_US_MAX
     assert TRIED_FOR_US <= now - AT < TRIED_FOR_US + PAUSE_US_MAX
+
+
+def test_a_message_that_a_clock_owed_that_was_ahead_is_tried_as_often_as_in_a_day() -> None:
+    tries, now = 0, AT
+    while (again := next_try(tries=tries + 1, owed_at=AT + 10**18, now=now, wanted_us=1)) is not None:
+        tries, now = tries + 1, again
+    assert tries == TRIES_MAX
+    assert TRIED_FOR_US - 2 * PAUSE_US_MAX < now - AT < TRIED_FOR_US + 2 * PAUSE_US_MAX
+    wanted = next_try(tries=1, owed_at=AT + 10**18, now=AT, wanted_us=10**18)
+    assert wanted == AT + TRIED_FOR_US
 
 
 @given(st.integers(1, 10_000))

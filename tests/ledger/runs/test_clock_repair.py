@@ -89,6 +89,8 @@ async def test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_
     assert found["jobs.due_at"] <= now + WAIT_US_MAX
     assert found["submissions.cancel_at"] <= now + WAIT_US_MAX
     assert found["flows.due_at"] <= found["flows.fire_at"], "what is planned for then begins then"
+    assert found["outbox.owed_at"] == found["run_outbox.owed_at"] == ahead_at, "messages are called after it"
+    assert found["outbox.due_at"] == found["run_outbox.due_at"] <= now, "and are sent nevertheless"
     assert found["jobs.unfinished_at"] == 0, "nobody knows it"
     assert found["heartbeats.beaten_at"] < now - STALE_US, "whoever said that does not work any more"
 
