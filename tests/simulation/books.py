@@ -53,6 +53,19 @@ class CommandRow(NamedTuple):
     code: str | None
 
 
+class MessageRow(NamedTuple):
+    id: int
+    run_id: int
+    run: str
+    news: str
+    target: str
+    body: bytes
+    owed_at: int
+    told_at: int | None
+    given_up_at: int | None
+    problem: str
+
+
 class EndpointRow(NamedTuple):
     name: str
     time_scale: float
@@ -95,6 +108,8 @@ class Books(NamedTuple):
     """How long the executions of each run took, as the service told."""
     endpoints: tuple[EndpointRow, ...]
     history: History
+    messages: tuple[MessageRow, ...]
+    """In the order in which they were owed."""
 
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
         """The submission that the service knows as `remote_id`."""
@@ -166,8 +181,19 @@ def read_books(ledger: Path) -> Books:
                 )
             ),
             history=_history(rows),
+            messages=_messages(rows),
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )
+
+
+def _messages(rows: Callable[[str], list[tuple[object, ...]]]) -> tuple[MessageRow, ...]:
+    return tuple(
+        MessageRow(*row)  # type: ignore[arg-type]
+        for row in rows(
+            "SELECT run_outbox.id, run_id, name, news, target, body, owed_at, told_at, given_up_at, problem"
+            " FROM run_outbox JOIN runs ON runs.id = run_id ORDER BY run_outbox.id"
+        )
+    )
 
 
 def _history(rows: Callable[[str], list[tuple[object, ...]]]) -> History:

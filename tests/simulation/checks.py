@@ -35,6 +35,12 @@ from tests.simulation.command_checks import (
 )
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import Fate
+from tests.simulation.message_checks import (
+    an_episode_is_one_message,
+    every_message_that_is_owed_arrives,
+    no_message_is_taken_twice,
+    who_wants_a_rest_has_it,
+)
 from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
@@ -433,6 +439,7 @@ def no_secret_is_anywhere(facts: Facts, _books: Books) -> Iterator[str]:
     if key.exists():
         secrets += [key.read_bytes(), key.read_bytes().hex().encode()]
     places = {path.name: path.read_bytes() for path in facts.folder.iterdir() if path != key and path.is_file()}
+    places["what people are told"] = b"\n".join(each.body for each in facts.heard)
     places["what was shown"] = "\n".join(facts.said).encode()
     for name, content in places.items():
         for secret in secrets:
@@ -469,6 +476,10 @@ CHECKS: tuple[Check, ...] = (
     what_is_healthy_is_not_stopped,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
+    every_message_that_is_owed_arrives,
+    no_message_is_taken_twice,
+    an_episode_is_one_message,
+    who_wants_a_rest_has_it,
 )
 
 

@@ -17,6 +17,7 @@ from tests.simulation.plan import (
     Crash,
     FailureClass,
     Kill,
+    Lie,
     Marks,
     Plan,
     Rate,
@@ -105,11 +106,11 @@ def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
     nearly as many canaries and budgets; in one of eight answers are bombs, in as many they begin with a byte
-    order mark, in as many somebody else uses the same limits, in one of five the service wants a rest now and then.
+    order mark, in as many somebody else uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie as well.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_yields(with_direct(plan))
+    return with_receivers(with_yields(with_direct(plan)))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
@@ -122,6 +123,18 @@ def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
         there = Spell(neighbour=part, from_s=chance.uniform(0, plan.calm_at_s), for_s=chance.uniform(5, 120))
         return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, spells=(*faults.spells, there)))
     return msgspec.structs.replace(plan, faults=msgspec.structs.replace(faults, neighbour=part))
+
+
+def with_receivers(plan: Plan, *, share: float = 1 / 4) -> Plan:
+    """Some worlds of the swarm: people are told of the runs, by those who lie now and then, or for as long as anything
+    goes wrong.
+    """
+    chance = random.Random(f"receivers {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    lies = chance.sample(tuple(Lie), chance.randint(0, len(Lie)))
+    whole = chance.choice((0.3, 0.8, 1.0))
+    return msgspec.structs.replace(plan, receivers=tuple((lie, whole / len(lies)) for lie in lies))
 
 
 def with_direct(plan: Plan, *, share: float = 1 / 8) -> Plan:

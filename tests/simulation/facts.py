@@ -15,6 +15,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
+from tests.simulation.receivers import Heard
 
 STILL = 1 << 62
 """When a process ends that has not ended yet."""
@@ -86,6 +87,10 @@ class Facts:
         self.tries: Counter[Word] = Counter()
         """How often somebody began to ask for something."""
         self.asked: list[Asked] = []
+        self.heard: Sequence[Heard] = ()
+        """What those who are told of runs have heard."""
+        self.resent_at: int | None = None
+        """When somebody asked, at the end, that what they have not taken is sent again."""
         self.failure: str | None = None
         """Why the program, or the world, broke down."""
 

@@ -112,6 +112,19 @@ OTHER_ENDPOINTS = {Where.HERE: "ep-2", Where.NEXT_DOOR: "ep", Where.ELSEWHERE: "
 """The other endpoint of the service at which a run is."""
 
 
+class Lie(StrEnum):
+    """What somebody who is told of a run does instead of taking the message."""
+
+    HANGS = auto()
+    REDIRECTS = auto()
+    BUSY = auto()
+    """It answers 429, and for how long it wants nothing."""
+    BREAKS = auto()
+    """It answers 500."""
+    CLOSES = auto()
+    """It closes the connection without a word, though it has the message."""
+
+
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of the ledger, and the person who wants it."""
 
@@ -218,6 +231,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     side_by_side: bool = False
     """Each run has its own processes, all at the same time; else one run is worked on after the other."""
     askings: tuple[Asking, ...] = ()
+    receivers: tuple[tuple[Lie, float], ...] | None = None
+    """Two are told of the runs, who lie so often until all is calm; None: nobody is told."""
     all_succeed: bool = False
     """Nothing happens that could be the end of a job: each must have its result."""
     sure: bool = False

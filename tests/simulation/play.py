@@ -19,6 +19,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api.foreground.run import run as run_program
+from orchestrator.api.messages.message_resend import resend_now
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
@@ -33,6 +34,7 @@ from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
 from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures, parse_percentage
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -47,6 +49,7 @@ from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, Weather, Where, Word
 from tests.simulation.process import KEYS, Machine, Process
+from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
 from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, URL, SimulatedService, without_resume
@@ -133,7 +136,9 @@ class Play:
         )
         self._network = network
         facts.own_webhooks = network.own_webhooks
-        self._machine = Machine(facts, network)
+        self._receivers = Receivers(plan, facts.true, facts.trace.say)
+        facts.heard = self._receivers.heard
+        self._machine = Machine(facts, network, self._receivers)
         for run in facts.runs:
             _write_input(plan, run)
 
@@ -187,6 +192,7 @@ class Play:
                         world.start_soon(self._befall, each)
                 with anyio.move_on_at(self._plan.calm_at_s + self._plan.patience_s):
                     await self._people(world)
+                    await self._tell_the_rest(world)
                 if self._machine.has_killed or not self.facts.finished:
                     running_loop().crash()
                     await anyio.sleep_forever()
@@ -195,6 +201,7 @@ class Play:
     async def _calm(self) -> None:
         """Faults are over."""
         await anyio.sleep_until(self._plan.calm_at_s)
+        self._receivers.is_calm = True
         for service in self._services.values():
             service.dice.faults = Faults()
 
@@ -303,14 +310,24 @@ class Play:
                     await anyio.sleep(1)
                     await self._live(world, Process(self._machine, number, crash=None), asker.ask)
 
+    async def _tell_the_rest(self, world: TaskGroup) -> None:
+        """Has all messages sent that nobody has taken by now, once receivers are well again."""
+        if self._plan.receivers is None:
+            return
+        await anyio.sleep_until(self._plan.calm_at_s)
+
+        async def ask(process: Process) -> None:
+            connection = self._connection(self.facts.runs[0])
+            self.facts.resent_at = self.facts.true.now()
+            resent = await resend_now(self.facts.ledger, None, connection, process.dependencies())
+            self.facts.trace.say("person", f"resend: {resent.messages} messages, {resent.taken} taken")
+
+        await self._live(world, Process(self._machine, 0, crash=None), ask)
+
     # --- what is given with the command
 
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
-        limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
-        if plan.retry_rate is not None:
-            limits[Operation.RETRY] = _limit(plan.retry_rate)
-        here = HOSTS[run.plan.where]
         return RunRequest(
             name=run.plan.name,
             source=str(run.source),
@@ -318,14 +335,7 @@ class Play:
             ledger=self.facts.ledger,
             output=run.output,
             errors=run.errors,
-            connection=ConnectionSettings(
-                serverless_url=f"http://{here}",
-                api_key=KEYS[VARIABLES[here]],
-                keys={f"http://{host}": self._key(host) for host in self._services if host != here},
-                listen="127.0.0.1:0" if plan.webhooks else None,
-                webhook_url=LISTENER_URL if plan.webhooks else None,
-                limits=limits,
-            ),
+            connection=self._connection(run),
             settings=RunSettings(
                 allow_env=("WORKER_*",),
                 policy=Policy(
@@ -337,6 +347,7 @@ class Play:
                 on_uncertain=run.plan.on_uncertain,
                 on_expired=run.plan.on_expired,
                 priority=run.plan.priority,
+                notify=None if plan.receivers is None else NOTIFY,
                 output_required=True,
                 stream=plan.yields,
                 escalate=_rules(run.plan, plan),
@@ -354,6 +365,22 @@ class Play:
                 via=Via.OPENAI if plan.direct else Via.QUEUE,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
+        )
+
+    def _connection(self, run: RunFacts) -> ConnectionSettings:
+        plan = self._plan
+        limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
+        if plan.retry_rate is not None:
+            limits[Operation.RETRY] = _limit(plan.retry_rate)
+        here = HOSTS[run.plan.where]
+        return ConnectionSettings(
+            serverless_url=f"http://{here}",
+            api_key=KEYS[VARIABLES[here]],
+            keys={f"http://{host}": self._key(host) for host in self._services if host != here},
+            listen="127.0.0.1:0" if plan.webhooks else None,
+            webhook_url=LISTENER_URL if plan.webhooks else None,
+            limits=limits,
+            targets={OPS: NotifyTarget(kind=TargetKind.WEBHOOK, url=f"env:{HOOK_VARIABLE}")},
         )
 
     def _key(self, host: str) -> str:

@@ -10,12 +10,14 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
 
 from orchestrator.client import Service, for_a_batch
+from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
@@ -31,9 +33,10 @@ from tests.simulation.facts import STILL, Facts
 from tests.simulation.loop import PART, running_loop
 from tests.simulation.network import Network, SimulatedListener
 from tests.simulation.plan import Crash, Kill, Marks
+from tests.simulation.receivers import HOOK, HOOK_VARIABLE, Receivers
 
 KEYS = {"KEY_HERE": "key-0d1e2f3a4b5c6d7e", "KEY_ELSEWHERE": "key-7e6d5c4b3a2f1e0d"}
-SECRETS = {**KEYS, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-8f7e6d5c4b3a2910"}
+SECRETS = {**KEYS, HOOK_VARIABLE: HOOK, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-8f7e6d5c4b3a2910"}
 """By the variables that hold them."""
 
 WATCH_S = 15.0
@@ -48,9 +51,10 @@ NOTHING_USED = ProcessUsage(0.0, 0)
 class Machine:
     """What the processes of a world have in common."""
 
-    def __init__(self, facts: Facts, network: Network) -> None:
+    def __init__(self, facts: Facts, network: Network, receivers: Receivers) -> None:
         self.facts = facts
         self.network = network
+        self.receivers = receivers
         self.database = random.Random(f"database {facts.plan.seed}")
         self.boot = 1
         self.processes: list[Process] = []
@@ -151,6 +155,7 @@ class Process:
             intake_lock=self._intake_lock,
             open_files=lambda: 1_024,
             boot=lambda: f"boot {machine.boot}",
+            post_hook=partial(post_notification, transport=machine.receivers),
             listener=lambda app, _address: SimulatedListener(app, machine.network),
         )
 

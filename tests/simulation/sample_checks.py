@@ -6,6 +6,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
 
@@ -39,6 +40,11 @@ def _ends(rows: Iterator[EventRow]) -> Counter[str]:
     return Counter(state.value for state in states if state in TERMINAL)
 
 
+def _without_late(counts: Mapping[str, int]) -> dict[str, int]:
+    """Without what is learned of a run that is over, of which no sample is taken any more."""
+    return {name: n for name, n in counts.items() if name not in (NO_NEWS, PAID_TWICE)}
+
+
 def the_last_samples_say_what_the_ledger_says(facts: Facts, books: Books) -> Iterator[str]:
     """Once all is over, the counters of the samples are those of the events, and the counts those of the tables."""
     if not facts.finished or facts.failure is not None:
@@ -53,7 +59,7 @@ def the_last_samples_say_what_the_ledger_says(facts: Facts, books: Books) -> Ite
         last = samples[-1].body
         told = {
             "ends": (last.get("ends", {}), dict(_ends(iter(rows)))),
-            "counts": (last.get("counts", {}), books.history.counts[run]),
+            "counts": tuple(_without_late(each) for each in (last.get("counts", {}), books.history.counts[run])),
             "unanswered": (
                 last.get("submissions", {}).get("unanswered", 0),
                 sum(row.event == Event.UNANSWERED for row in rows),

@@ -17,6 +17,7 @@ from tests.simulation.plan import (
     Crash,
     FailureClass,
     Kill,
+    Lie,
     Plan,
     Rate,
     Weather,
@@ -261,6 +262,22 @@ def direct(seed: int) -> Plan:
     )
 
 
+def told(seed: int) -> Plan:
+    """People are told of a run that is stopped, and killed, and by whoever goes on; and they lie in every way."""
+    stops = tuple(Weather(trouble=FailureClass.INTERRUPT, at_s=at_s, size=0) for at_s in (10.0, 30.0, 60.0, 90.0))
+    return Plan(
+        scenario="told",
+        seed=seed,
+        jobs=12,
+        workers=1,
+        seconds=(8.0, 12.0),
+        calm_at_s=5 * MINUTE_S,
+        receivers=tuple((lie, 0.16) for lie in Lie),
+        crashes=(Crash(Kill.AFTER_COMMIT, 20 + seed % 20),),
+        weather=stops,
+    )
+
+
 WISHFUL = Faults(long_pause=0.1, long_pause_s=15 * MINUTE_S, handler_error=0.1)
 """Of every operation some requests are answered with the wish for a rest that is longer than results are kept."""
 
@@ -294,6 +311,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "large": large,
         "long-jobs": long_jobs,
         "direct": direct,
+        "told": told,
     }
 )
 """By name, as the command line takes them."""

@@ -28,7 +28,7 @@ BATCH = 3
 AT_ONCE = 2
 """So many worlds are played at each commit, each by a test of its own."""
 
-LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct"}
+LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct", "told"}
 """Quick ones that are too long for a commit."""
 
 QUICK = (
@@ -45,6 +45,7 @@ QUICK = (
         "asleep",
         "clocks",
         "large",
+        "told",
     ),
 )
 """The others are played by `python -m tests.simulation --scenario NAME`."""

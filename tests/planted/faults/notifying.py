@@ -70,6 +70,27 @@ FAULTS: tuple[Fault, ...] = (
         old="message_id(told.id, told.owed_at,",
         new="message_id(told.id, self._dependencies.clock.now(),",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
+        worlds=("told", 0, 3),
+    ),
+    Fault(
+        name="a message that a clock owed that was ahead gets another name",
+        path="orchestrator/ledger/runs/clock_repair.py::KEPT",
+        old='"run_outbox.owed_at": "the same",',
+        new="",
+        tests=(
+            "tests/ledger/runs/test_clock_repair.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
+        ),
+        worlds=("swarm", 7, 1),
+    ),
+    Fault(
+        name="who is stopped while it begins waits for ever",
+        path="orchestrator/engine/runtime/work_groups.py::writing_until_left",
+        old="writing = anyio.CancelScope()",
+        new="writing = anyio.CancelScope(shield=True)",
+        tests=(
+            "tests/engine/runtime/test_work_groups.py::test_who_is_stopped_while_the_writer_begins_has_ended_at_once",
+        ),
+        worlds=("swarm", 25, 1),
     ),
     Fault(
         name="a redirect counts as taken",
