@@ -1,7 +1,7 @@
 """A process that carries out flows on virtual time: the engine and the files that users run, and a service of rows."""
 
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -85,6 +85,7 @@ async def flowing(
     commits: CommitWatch | None = None,
     delay: Callable[[], float] | None = None,
     environ: Mapping[str, str] | None = None,
+    key_variables: Collection[str] = (),
     receiver: httpx.AsyncBaseTransport | None = None,
     before: Callable[[Engine], Awaitable[object]] | None = None,
 ) -> AsyncIterator[Flowing]:
@@ -111,7 +112,7 @@ async def flowing(
         sample_every_s=SAMPLE_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )
-    connection = ConnectionSettings(serverless_url=URL, api_key="key")
+    connection = ConnectionSettings(serverless_url=URL, api_key="key", key_variables=frozenset(key_variables))
     heard = Heard()
     async with open_engine(path, connection, dependencies, heard) as engine:
         await engine.runs.learn_settings()
@@ -126,6 +127,7 @@ async def flowing(
                 dependencies=dependencies,
                 console=heard,
                 webhook_bytes=lambda: 0,
+                scrub=engine.endpoints.secrets.scrub,
             )
             yield Flowing(engine, await engine.carry_out_flows(files, firing), heard)
             engine.groups.in_flight.cancel_scope.cancel()

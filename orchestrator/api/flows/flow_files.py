@@ -25,7 +25,7 @@ from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
-from orchestrator.engine.flows.command_output import PrintedLine
+from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -48,6 +48,9 @@ class LocalFiles:
     webhook_bytes: Callable[[], int]
     """How many bytes a webhook URL adds to a request, at most."""
 
+    scrub: Callable[[bytes], bytes]
+    """Takes secrets out of what commands print and say: they are given our environment."""
+
     # --- what it begins with
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
@@ -58,7 +61,9 @@ class LocalFiles:
         again = 1 if row is None else row.again
         name = run_name(flow.name, stage.name, again)
         settings = await stage_run_settings(self.ledger, flow, pipeline, stage, row)
-        async with flow_source(flow, pipeline, self.ledger, self.dependencies, self.console.info) as source:
+        async with flow_source(
+            flow, pipeline, self.ledger, self.dependencies, self.console.info, scrubbed=self._scrubbed
+        ) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
             never = anyio.Event()
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):
@@ -134,14 +139,23 @@ class LocalFiles:
         self, flow: Flow, pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]
     ) -> Sequence[PrintedLine]:
         """Runs the command of a stage once, as `FlowFiles` has it."""
+
+        def say(line: str) -> None:
+            self.console.info(self._scrubbed(line))
+
         with tempfile.TemporaryDirectory(prefix="orchestrator-") as beside:
             files = {
                 name: await self._results(flow, pipeline, pipeline.stage(name), before[name], Path(beside))
                 for name in command_rows.files_given(stage)
             }
-            return await command_rows.print_rows(
-                flow, pipeline, stage, files, self.dependencies.environ, self.console.info
-            )
+            try:
+                lines = await command_rows.print_rows(flow, pipeline, stage, files, self.dependencies.environ, say)
+            except CommandFailed as failed:
+                raise CommandFailed(self._scrubbed(str(failed))) from None
+            return [line._replace(output=self.scrub(line.output)) for line in lines]
+
+    def _scrubbed(self, text: str) -> str:
+        return self.scrub(text.encode()).decode()
 
     async def _results(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run, beside: Path) -> str:
         """The path of the results of a stage that is over, which are written anew."""

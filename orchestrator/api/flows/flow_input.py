@@ -71,10 +71,16 @@ def awaited_input(flow: Flow, pipeline: Pipeline) -> AwaitedInput | None:
 
 @asynccontextmanager
 async def flow_source(
-    flow: Flow, pipeline: Pipeline, ledger: Ledger, dependencies: Dependencies, say: Callable[[str], None]
+    flow: Flow,
+    pipeline: Pipeline,
+    ledger: Ledger,
+    dependencies: Dependencies,
+    say: Callable[[str], None],
+    *,
+    scrubbed: Callable[[str], str],
 ) -> AsyncIterator[FlowInput]:
     """The input of a flow, for as long as it is read; `say` is told what it waits for. Raises `UsageError` where it is
-    not there in time, or its command fails.
+    not there in time, or its command fails: with what that said, `scrubbed`.
     """
     at = moment(pipeline, flow.fire_at, flow.again)
     if pipeline.input is not None:
@@ -85,7 +91,10 @@ async def flow_source(
     command = [expanded(each, at, {}) for each in pipeline.input_command]
     with tempfile.NamedTemporaryFile(prefix="orchestrator-", suffix=".jsonl") as file:
         printed = Path(file.name)
-        await _print(command, printed, pipeline, at, dependencies)
+        try:
+            await _print(command, printed, pipeline, at, dependencies)
+        except CommandFailed as failed:
+            raise UsageError(scrubbed(str(failed))) from None
         yield await FlowInput.at(printed, shlex.join(command))
 
 
@@ -113,10 +122,7 @@ async def _print(command: list[str], printed: Path, pipeline: Pipeline, at: Mome
     environ = {**dependencies.environ, **variables(at)}
     told, folder = f"the input-command {command[0]}", Path(pipeline.folder)
     with printed.open("wb") as file:
-        try:
-            await carry_out(command, told=told, folder=folder, environ=environ, printed=file)
-        except CommandFailed as failed:
-            raise UsageError(str(failed)) from None
+        await carry_out(command, told=told, folder=folder, environ=environ, printed=file)
 
 
 def _sha256(path: Path) -> str:

@@ -153,6 +153,7 @@ class Host:
             dependencies=self.dependencies,
             console=self.console,
             webhook_bytes=lambda: engine.listener.url_bytes,
+            scrub=engine.endpoints.secrets.scrub,
         )
         return recovered, await engine.carry_out_flows(files, firing)
 

@@ -1,6 +1,7 @@
 """Commands of the user's: each in a session of its own, so that it can be ended with all that it has begun."""
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -51,7 +52,7 @@ async def carry_out(
         except BaseException:
             await stop_subprocess(process)
             raise
-        said.seek(max(0, said.seek(0, os.SEEK_END) - OUTPUT_SHOWN))
+        said.seek(max(0, said.seek(0, os.SEEK_END) - 2 * OUTPUT_SHOWN))
         check_command(process, told, said.read().decode(errors="replace"))
 
 
@@ -109,8 +110,16 @@ def check_command(process: "subprocess.Popen[bytes]", told: str, said: str) -> N
     code = process.returncode
     if code:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"
-        end = said.strip()[-OUTPUT_SHOWN:]
+        end = _end_of(said.strip())
         raise CommandFailed(f"{told} {how}{end and ': '}{end}")
+
+
+def _end_of(said: str) -> str:
+    """The end of what it said, from the beginning of a word on: of a secret that is cut in two nobody finds a half."""
+    if len(said) <= OUTPUT_SHOWN:
+        return said
+    _, *words = re.split(r"(?<=\s)", said[-OUTPUT_SHOWN - 1 :], maxsplit=1)
+    return words[0] if words else ""
 
 
 async def stop_subprocess(process: "subprocess.Popen[bytes]") -> None:

@@ -88,9 +88,9 @@ def service() -> Scripted:
     return Scripted(run=run, status=status)
 
 
-async def triggered(p: Flowing, pipeline: Pipeline) -> str:
+async def triggered(p: Flowing, pipeline: Pipeline, *, at: int = EPOCH_AT) -> str:
     of = await applied(p.ledger, pipeline, now=p.ledger.now())
-    [name] = await p.ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT], FlowKind.TRIGGERED)
+    [name] = await p.ledger.flows.add(of.id, "p", of.definition, [at], FlowKind.TRIGGERED)
     p.scheduler.on_change()
     return name
 

@@ -15,9 +15,10 @@ from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
+from orchestrator.units import SECOND_US
 from tests.api.flows.test_stages import ended, handed_over, service, three_stages, triggered
 from tests.engine.flowing import flowing
-from tests.simulation.clock import VirtualClock
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -111,6 +112,34 @@ async def test_a_command_that_fails_is_a_failed_job_after_its_tries(tmp_path: Pa
         assert (tmp_path / "tries").read_text() == "tried\n" * 2
         assert any("tried again in 10 s" in warning for warning in p.warnings)
         assert await handed_over(p, f"{name}/caption", f"{name}/report") == [0, 0, 0]
+
+
+def ledger_files(folder: Path) -> list[bytes]:
+    return [file.read_bytes() for file in folder.glob("l.db*")]
+
+
+async def test_no_secret_that_a_command_says_is_kept_or_told(tmp_path: Path) -> None:
+    """They are given our environment, and the ends of what they say are kept."""
+    environ = {"HOOK": f"a-very-{30 * 'secret-word'}", "PATH": os.defpath}
+    said = "a=$HOOK"
+    failing = f'echo "{said}" >&2; for n in $(seq 99); do printf "%s " "$HOOK" >&2; done; exit 3'
+    async with flowing(tmp_path, transport=service(), environ=environ, key_variables=environ.keys() - {"PATH"}) as p:
+        name = await triggered(p, reporting(tmp_path, f'echo "{said}" >&2; echo "[\\"{said}\\"]"'))
+        await p.idle()
+        assert await p.states() == {name: "succeeded"}
+        assert "a=[env:HOOK]" in (tmp_path / "report.jsonl").read_text()
+        assert any(line.endswith("a=[env:HOOK]") for line in p.lines)
+        (tmp_path / "report.sh").write_text(failing)
+        again = await triggered(p, reporting(tmp_path, failing), at=EPOCH_AT + SECOND_US)
+        await p.idle()
+        [row] = await ended(p, f"{again}/report")
+        assert "exit code 3: [env:HOOK]" in (row.message or "")
+        printing = {"input": None, "input_command": ("sh", "-c", f'echo "{said}" >&2; exit 3')}
+        third = await triggered(p, replace(reporting(tmp_path), **printing), at=EPOCH_AT + 2 * SECOND_US)
+        await p.idle()
+        assert (await p.flow(third)).why.endswith("has ended with exit code 3: a=[env:HOOK]")
+        assert "very-secret" not in "\n".join((*p.lines, *p.warnings))
+    assert not [file for file in ledger_files(tmp_path) if b"secret-word" in file]
 
 
 async def test_tries_are_counted_across_processes(tmp_path: Path) -> None:

@@ -9,6 +9,20 @@ _COMMANDS = "tests/engine/flows/test_command_stage.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="what a command says as it fails is kept with its secrets",
+        path="orchestrator/api/flows/flow_files.py::LocalFiles.print_rows",
+        old="raise CommandFailed(self._scrubbed(str(failed))) from None",
+        new="raise",
+        tests=("tests/engine/flows/test_command_stage.py::test_no_secret_that_a_command_says_is_kept_or_told",),
+    ),
+    Fault(
+        name="of what a command says half a secret is kept",
+        path="orchestrator/api/messages/subprocesses.py::check_command",
+        old="end = _end_of(said.strip())",
+        new="end = said.strip()[-OUTPUT_SHOWN:]",
+        tests=("tests/engine/flows/test_command_stage.py::test_no_secret_that_a_command_says_is_kept_or_told",),
+    ),
+    Fault(
         name="people's code passes the door by an exit",
         path="orchestrator/user_code.py::_let_in",
         old="return error if isinstance(error, KeyboardInterrupt) and _may_be_ctrl_c() else UserCodeError(error)",
