@@ -39,6 +39,8 @@ TRACE_TOKEN: Final = "trace-token-of-the-sweep"
 EMAIL: Final = "somebody-in-the-sweep@private.example"
 TARGETS: Final = ("hook", "slack", "discord", "teams", "ping", "gone", "moved", "nobody")
 
+FLOW: Final = "nightly@20270328T023000Z"
+
 HANDLER: Final = """
 import os
 
@@ -55,6 +57,30 @@ import os, sys
 open("told.txt", "a").write(sys.stdin.read() + "\\n")
 secrets = ("STORE_SECRET", "ORCHESTRATOR_API_KEY", "HOOK_SECRET", "MAIL_PASSWORD")
 sys.exit(" ".join(os.environ[name] for name in secrets))
+"""
+
+
+PIPELINE: Final = """
+name = "nightly"
+input = "night.jsonl"
+
+[notify]
+on = ["started", "done", "partial", "failed", "held"]
+to = {to}
+url = "{url}"
+secret = "env:HOOK_SECRET"
+
+[stage.caption]
+endpoint = "ep1"
+allow-env = ["STORE_*"]
+max-attempts = 1
+max-failed = "100%"
+output = "captions-{{flow}}.jsonl"
+
+[stage.page]
+from = ["caption"]
+needs = "50%"
+command = ["python", "page.py"]
 """
 
 
@@ -128,6 +154,10 @@ def configured(desk: Desk, receiver: Receiver, mail_port: int) -> dict[str, str]
         'password = "env:MAIL_PASSWORD"\nfrom = "a@private.example"\nto = ["b@private.example"]'
     )
     tables.append('[notify.pager]\nkind = "command"\ncommand = ["python", "page.py"]')
+    desk.write(
+        "nightly.toml",
+        PIPELINE.format(url=f"{receiver.url}/flow/{target_secret('flow')}", to=[*TARGETS, "mail", "pager"]),
+    )
     tables.append('[dashboard]\nredact = ["input.email", "output.email"]\ntrace = 1.0')
     desk.write("orchestrator.toml", "\n\n".join(tables))
     rows = [
@@ -184,7 +214,7 @@ def walked(visitor: Visitor, sweep: Sweep, who: str) -> set[str]:
         told = visitor.client.get(path, headers={"Accept": "application/json"})
         for form, answer in (("html", html), ("json", told)):
             sweep.add(f"page {who} {form} {path}", answer.content, repr([*answer.headers.multi_items()]))
-        ahead += paths_in(html.text) if html.headers["content-type"].startswith("text/html") else ()
+        ahead += paths_in(html.text) if html.headers.get("content-type", "").startswith("text/html") else ()
     return seen
 
 
@@ -210,7 +240,7 @@ def files_in(folder: Path, sweep: Sweep) -> None:
     sweep.add(f"values of {folder}", *blobs_of(folder / LEDGER))
 
 
-INPUTS: Final = ("handlers.py", "night.jsonl", "orchestrator.toml", "page.py", "service.env")
+INPUTS: Final = ("handlers.py", "night.jsonl", "nightly.toml", "orchestrator.toml", "page.py", "service.env")
 """What we have written ourselves."""
 
 REDACTED: Final = ("page", "spans", "stdout of metrics", "of the report")
@@ -219,6 +249,8 @@ REDACTED: Final = ("page", "spans", "stdout of metrics", "of the report")
 LOOKS: Final = (
     "status --json", "runs show night --json", "doctor --json", "failures night", "jobs list night --json",
     "jobs show night row-0 --json", "results night", "results night --errors", "notify list --json", "notify resend",
+    "flows list --json", f"flows show {FLOW} --json", f"flows lineage {FLOW} row-1 --json", f"results {FLOW}/caption",
+    "schedules list --json", "schedules history nightly --json", f"report {FLOW} --json",
     "ledger info --json", "metrics show", "metrics write metrics.prom", "limits --json",
     "report night --json", "report night -o report.html --redact input.email", "verify",
 )  # fmt: skip
@@ -264,6 +296,15 @@ def runs_are_made(desk: Desk, url: str, environ: Mapping[str, str], sweep: Sweep
     sweep.ended("stdout behind a proxy", away.ended())
 
 
+def a_flow_is_carried_out(desk: Desk, url: str, environ: Mapping[str, str], sweep: Sweep) -> None:
+    """One whose jobs fail by a part, and whose command says all that it knows and fails."""
+    assert sweep.ended("stdout of apply", desk.call("apply", "nightly.toml", environ=environ)).exit_code == 0
+    trigger = ("trigger", "nightly", "--at", "2027-03-28T02:30", "--wait", "--serverless-url", url, "--json")
+    done = sweep.ended("stdout of trigger", desk.call(*trigger, environ=environ))
+    assert done.exit_code == 1, done
+    assert (done.summary["name"], done.summary["state"]) == (FLOW, "failed"), done
+
+
 def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
     sweep = Sweep()
     with receiving() as receiver, mailbox() as (box, mail_port):
@@ -273,6 +314,7 @@ def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
         dashboard = dashboard_of(desk, "--log-file", "accesses.log", **environ)
         with looking_at(dashboard) as visitor:
             runs_are_made(desk, url, environ, sweep)
+            a_flow_is_carried_out(desk, url, environ, sweep)
             for words in LOOKS:
                 sweep.ended(f"stdout of {words}", desk.call(*words.split(), environ=environ))
             key = desk.call("dashboard", "key").stdout.strip()
@@ -295,7 +337,7 @@ def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
 
     assert len(pages) > 25, pages
     assert box.signed_in
-    for name in ("hook", "slack", "discord", "teams", "ping", "gone", "moved", "plain"):
+    for name in ("hook", "slack", "discord", "teams", "ping", "gone", "moved", "plain", "flow"):
         assert receiver.at(f"/{name}/{target_secret(name)}"), f"{name} was told, by its whole address"
     assert TRACE_TOKEN in receiver.at("/otlp")[0].headers["authorization"]
     secrets: dict[str, str | bytes] = {
@@ -310,8 +352,9 @@ def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
     }  # fmt: skip
     at_fault = {what: found for what, secret in secrets.items() if (found := sweep.found(secret, is_ours))}
     assert at_fault == {}
-    plain = sweep.found(target_secret("plain"), lambda place: is_ours(place) and not is_of_ledger(place))
-    assert plain == [], "an address that a run was given is kept with its settings, and told nobody"
+    for name in ("plain", "flow"):
+        plain = sweep.found(target_secret(name), lambda place: is_ours(place) and not is_of_ledger(place))
+        assert plain == [], "an address that a run or a pipeline was given is kept with it, and told nobody"
     for one in (f"7-{EMAIL}", f"8-{EMAIL}"):  # of a job that succeeds, and of one that fails
         assert sweep.found(one, lambda place: place.startswith(REDACTED)) == [], "what is redacted"
         assert sweep.found(one, is_of_ledger), "and is there to be found"
