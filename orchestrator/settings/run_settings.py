@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
+from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
 from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.jobs.escalation import EscalationRule
@@ -470,6 +471,17 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> float | None:
         """What a second of execution of the run costs; of a pool, at its dearest member. None: nobody says."""
         return dearest(self.members, self.price_per_second)
+
+    def discount(self, took: Mapping[str, DurationTotals]) -> float:
+        """By how much less these executions cost, which are by endpoint, than at its dearest member: 0 without any."""
+        price = self.price
+        if price is None or not self.members:
+            return 0.0
+        saved = 0.0
+        for endpoint, part in took.items():
+            there = self.price_at(endpoint)
+            saved += 0.0 if there is None else (price - there) * part.total_ms / MILLISECONDS
+        return saved
 
     @property
     def cheapest_first(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.core.diagnosis.failed_executions import FailureKind, RetriedKind
 from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.views.members import MemberStatus
 
 
 class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +126,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The largest kinds of executions that failed and were tried again."""
     all_empty: bool = False
     empty_columns: tuple[str, ...] = ()
+    members: tuple[MemberStatus, ...] = ()
+    """Those of its pool, in their order; none where it has no pool."""
     output: str | None = None
     """Where the results were written; None: nowhere."""
 
@@ -187,6 +190,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     safe_offline_s: float | None = None
     """For how long no result can expire if nobody collects; None where none can."""
 
+    members: tuple[MemberStatus, ...] = ()
+    """Those of its pool, in their order; none where it has no pool."""
     webhooks_fail: bool = False
     """Whether results are asked for because most of the webhooks do not arrive."""
 
@@ -251,6 +256,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     jobs_per_s: float | None = None
     """Finished jobs a second of late; None where nobody works on the run."""
 
+    members: tuple[MemberStatus, ...] = ()
+    """Those of its pool, in their order; none where it has no pool."""
     held_by: str | None = None
     """Who works on the ledger: process id and time, as text."""
 

@@ -1,5 +1,7 @@
 """Runs as the program would tell of them, for what shows them."""
 
+from orchestrator.core.pools.member_health import THROTTLED, MemberState
+from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import MarginSummary, RunStatus, Snapshot, Summary, UncertainSummary
 
 
@@ -68,3 +70,32 @@ def run_status(name: str = "captions", **counts: int) -> RunStatus:
         margin_s=MarginSummary(min=None, p1=None),
         created_at=1_767_225_600_000_000,
     )
+
+
+MEMBERS = (
+    MemberStatus(
+        endpoint="abc123",
+        state=MemberState.WELL,
+        outstanding=108,
+        done=1_051,
+        failed=2,
+        jobs_per_s=4.2,
+        execution_s=1.2,
+        price_per_s=0.0001,
+        cost=0.126,
+        window_used=10,
+        window_allowed=1_000,
+    ),
+    MemberStatus(
+        endpoint="local:/srv/work/handlers.py:caption",
+        state=MemberState.UNWELL,
+        why=THROTTLED,
+        outstanding=0,
+        done=6,
+        jobs_per_s=0.0,
+        execution_s=0.25,
+        window_used=3,
+        window_allowed=2_000,
+    ),
+)
+"""Two members of a pool, of which one is not well, and costs nobody knows what."""

@@ -191,7 +191,7 @@ async def _to_come(request: ProposalRequest, run: Run, counts: Mapping[str, int]
     if run.service_url == LOCAL:
         return "Nothing is paid: it runs on this machine."
     each = "Each job that is sent is paid."
-    costs = run_costs(run, await request.ledger.jobs.brakes.executed(), counts)
+    costs = await run_costs(request.ledger, run, counts)
     if costs.spent is None or costs.at_end is None:
         return each
     left = CostView(amount=costs.at_end.amount - costs.spent.amount, error=costs.at_end.error)

@@ -88,9 +88,8 @@ async def brakes_set(
 
 async def brakes_of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
     """How the brakes of `run` stand; `outcome` is what came of asking for others."""
-    kept, executed = await ledger.jobs.brakes.of(run.id), await ledger.jobs.brakes.executed()
-    counts = await ledger.runs.counts(run.id)
-    costs = run_costs(run, executed, counts)
+    kept, counts = await ledger.jobs.brakes.of(run.id), await ledger.runs.counts(run.id)
+    costs = await run_costs(ledger, run, counts)
     own = costs.own
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]

@@ -7,6 +7,7 @@ import msgspec
 from orchestrator.api.inspect.safe_offline import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
+from orchestrator.api.runs.run_costs import run_members
 from orchestrator.core.diagnosis.failed_executions import FailureKind
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
@@ -31,7 +32,14 @@ async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, 
     margins = await ledger.jobs.margins.of(run=run.id)
     safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
     summary = _summary_of(counts, margins, standing, safe_offline_s=safe_s, wall_s=wall_s, interrupted=interrupted)
-    return await _with_failures(ledger, run, summary)
+    said = {each.endpoint: each for each in standing.of_run.members}
+    members = [
+        msgspec.structs.replace(each, state=before.state, why=before.why, jobs_per_s=before.jobs_per_s)
+        if (before := said.get(each.endpoint)) is not None
+        else each
+        for each in await run_members(ledger, run)
+    ]
+    return await _with_failures(ledger, run, msgspec.structs.replace(summary, members=tuple(members)))
 
 
 def heard_summary(standing: ServedRun, *, safe_s: float | None, wall_s: float, interrupted: bool) -> Summary:
@@ -58,6 +66,7 @@ def _summary_of(
         requests=sent,
         throttled=throttled,
         stuck=standing.of_run.stuck,
+        members=standing.of_run.members,
         safe_offline_s=safe_offline_s,
         wall_s=round(wall_s, 3),
         interrupted=interrupted,
@@ -85,6 +94,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
     of_run = said.of(standing.run.id)
     is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
+    used, allowed = of_run.window or (meter.used, meter.allowance)
     hold, collecting = standing.blocked_in(of_run), of_run.collecting
     waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
@@ -95,8 +105,8 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         jobs_per_s=progress.jobs_per_s(),
         eta_s=_eta_s(progress, of_run.crawl_s) if of_run.crawl_s is not None or not waits else None,
         sent=meter.sent,
-        window_used=meter.used,
-        window_allowed=meter.allowance,
+        window_used=used,
+        window_allowed=allowed,
         window_s=meter.window_s,
         throttled=sum(each.throttled for each in said.meters),
         queue_full=meter.queue_full,
@@ -113,6 +123,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         janitor=said.janitor,
         margin_min_s=progress.margin_min_s,
         safe_offline_s=soonest_s(said.runs.values(), now),
+        members=of_run.members,
         webhooks_fail=collecting is not None and collecting.by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )

@@ -9,7 +9,7 @@ import msgspec
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
 from orchestrator.api.inspect.run_rates import rates_of_late
 from orchestrator.api.inspect.safe_offline import safe_by_run
-from orchestrator.api.outcomes.retried_failures import largest_retried
+from orchestrator.api.inspect.status_details import with_members, with_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.diagnosis.causes import Cause, Finding
@@ -122,14 +122,10 @@ async def runs_now(
         return findings(Facts(ledger=worked_on, runs=[state]))
 
     found = [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
-    return [await _with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
-
-
-async def _with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:
-    """`status` of `run`, with what its executions failed of that were tried again, as long as it is not finished."""
-    if not status.retried_executions or not unfinished(status.jobs):
-        return status
-    return msgspec.structs.replace(status, largest_retried=await largest_retried(ledger, run, is_counted=is_counted))
+    return [
+        await with_members(ledger, run, await with_retried(ledger, run, status, is_counted=is_counted))
+        for run, status in found
+    ]
 
 
 async def picture(
@@ -174,6 +170,8 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    used, allowed = said.window or ((None, None) if sending is None else (sending.used, sending.allowance))
+    throttled = sum(meter.throttled for meter in meters) if meters else None
     kept = seen.brakes.get(run.id)
     is_braked = (
         hold is not None and kept is not None and kept.gate == hold.gate
@@ -214,8 +212,9 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
         finding=said.finding or next((each.sentence for each in found), None),
         jobs_per_s=jobs_per_s or None,
         held_by=look.held_by,
-        window_used=None if sending is None else sending.used,
-        window_allowed=None if sending is None else sending.allowance,
+        members=said.members,
+        window_used=used,
+        window_allowed=allowed,
         window_s=None if sending is None else sending.window_s,
-        throttled=sum(meter.throttled for meter in meters) if meters else None,
+        throttled=sum(each.throttled or 0 for each in said.members) if said.members else throttled,
     )

@@ -57,7 +57,7 @@ async def _lines(
     found: dict[int, RunLine] = {}
     for status in await runs_now(ledger, held_by, among=numbers, is_counted=False):
         if status.id in runs:
-            spent = run_costs(runs[status.id], executed, status.jobs).spent
+            spent = (await run_costs(ledger, runs[status.id], status.jobs, executed)).spent
             found[status.id] = _line(status, parts.get(status.id), spent, ended.get(status.id), now)
     return found
 

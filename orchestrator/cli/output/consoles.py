@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.cli.output import streams
+from orchestrator.cli.output.member_table import unwell_members
 from orchestrator.cli.output.status_texts import finished, offline, standstill, total, troubles, window
 from orchestrator.cli.output.systemd import READY, STOPPING, notify
 from orchestrator.core.text.figures import lasting, percent, rate
@@ -140,6 +141,8 @@ def progress_line(snapshot: Snapshot) -> str:
     if snapshot.were_uncertain:
         parts.append(f"{snapshot.were_uncertain:,} were uncertain")
     parts += troubles(snapshot)
+    if done < of:
+        parts += unwell_members(snapshot.members)
     if snapshot.webhooks_fail:
         parts.append(WEBHOOKS_FAIL)
     parts += offline(snapshot.safe_offline_s)

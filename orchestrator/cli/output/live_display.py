@@ -22,6 +22,7 @@ from rich.text import Text
 
 from orchestrator.cli.output import streams, theme
 from orchestrator.cli.output.consoles import WEBHOOKS_FAIL, QuietConsole
+from orchestrator.cli.output.member_table import members_table, unwell_members
 from orchestrator.cli.output.status_texts import (
     STATES,
     closest_call,
@@ -145,6 +146,10 @@ class Display:
             grid.add_row(_label("speed"), _Spread(_speed(snapshot)))
             grid.add_row(_label("service"), _Spread(_service(snapshot)))
         yield grid
+        if snapshot.members:
+            yield members_table(snapshot.members, width=width)
+            for text in unwell_members(snapshot.members):
+                yield Text(_shown(text), style=theme.DOUBTFUL)
 
 
 def _label(text: str) -> Text:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from orchestrator.api.runs.next_command import failures_command, results_command, retry_command
+from orchestrator.cli.output.member_table import exactly, member_name
 from orchestrator.cli.output.status_texts import (
     ENDED,
     STATES,
@@ -15,7 +16,7 @@ from orchestrator.cli.output.status_texts import (
     kind_line,
     stuck_text,
 )
-from orchestrator.core.text.figures import lasting, rate
+from orchestrator.core.text.figures import lasting, money, percent, rate
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import run_request
@@ -39,9 +40,33 @@ def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None)
     return [
         _headline(summary),
         *(f"  {label:<{width}}  {value}" for label, value in rows),
+        *_members(summary),
         *_retried(summary),
         *_failures(summary, request),
     ]
+
+
+def _members(summary: Summary) -> Iterator[str]:
+    """What each member of its pool has done: which part, how fast, and for how much."""
+    if not summary.members:
+        return
+    yield "by member:"
+    whole = sum(each.done for each in summary.members)
+    names = [member_name(each.endpoint) for each in summary.members]
+    width, of_done = max(map(len, names)), max(len(f"{each.done:,}") for each in summary.members)
+    for name, each in zip(names, summary.members, strict=True):
+        parts = [f"{each.done:>{of_done},} done", f"{percent(each.done, whole):>5}"]
+        if each.failed:
+            parts.append(f"{each.failed:,} failed")
+        if each.outstanding:
+            parts.append(f"{each.outstanding:,} outstanding")
+        if each.execution_s is not None:
+            parts.append(f"{exactly(each.execution_s)} each")
+        if each.cost is not None:
+            parts.append(f"cost {money(each.cost)}")
+        if each.state is not None and each.why is not None:
+            parts.append(f"{each.state}: {each.why}")
+        yield f"  {name:<{width}}  {', '.join(parts)}"
 
 
 def _retried(summary: Summary) -> Iterator[str]:

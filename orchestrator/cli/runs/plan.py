@@ -16,10 +16,11 @@ from orchestrator.cli.framework.flags_to_requests import request_of_run, warning
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
+from orchestrator.cli.output.member_table import exactly, member_name
 from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.planning.plan_types import MemberPlan, Plan
 from orchestrator.core.pools.member import Prefer
-from orchestrator.core.text.figures import lasting, money
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
 from orchestrator.settings import command_flags, output_settings, run_request, run_settings
@@ -120,7 +121,7 @@ def show_plan(found: Plan, *, as_json: bool) -> int:
     else:
         tables.put_lines(list(plan_lines(found)), has_heading=True)
         if found.members:
-            tables.put_parts("", members_table(found.members))
+            tables.put_parts("", member_shares(found.members))
     return 0 if found.is_feasible else INFEASIBLE_EXIT_CODE
 
 
@@ -148,7 +149,7 @@ def plan_lines(found: Plan) -> Iterator[str]:
         yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {WORKERS}"
 
 
-def members_table(members: Sequence[MemberPlan], width: int | None = None) -> "Table":
+def member_shares(members: Sequence[MemberPlan], width: int | None = None) -> "Table":
     """What each member of a pool does, a line for each; `width`: None for the terminal's."""
 
     def column(heading: str, cell: Callable[[MemberPlan], str | None], can_go: int = 0) -> tables.Figures:
@@ -158,13 +159,13 @@ def members_table(members: Sequence[MemberPlan], width: int | None = None) -> "T
         column("jobs", lambda each: f"{each.jobs:,}"),
         column("share", lambda each: f"{each.share:.0%}"),
         column("jobs/s", lambda each: None if each.jobs_per_s is None else f"{each.jobs_per_s:.3g}"),
-        column("execution", lambda each: _exactly(each.execution_s), can_go=1),
+        column("execution", lambda each: None if each.execution_s is None else exactly(each.execution_s), can_go=1),
         column("workers", lambda each: None if each.workers is None else f"{each.workers:,}", can_go=3),
         column("done in", lambda each: None if each.finish_s is None else _for(each.finish_s), can_go=2),
         column("price/s", lambda each: None if each.price_per_s is None else money(each.price_per_s), can_go=4),
         column("cost", lambda each: None if each.cost is None else money(each.cost)),
     )
-    return tables.of_names("member", [each.endpoint for each in members], figures, width=width)
+    return tables.of_names("member", [member_name(each.endpoint) for each in members], figures, width=width)
 
 
 def _input(found: Plan) -> str:
@@ -200,13 +201,6 @@ def _cost(found: Plan) -> Iterator[str]:
     yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
     yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
     yield f"  not in it: {'; '.join(cost.not_included)}"
-
-
-def _exactly(seconds: float | None) -> str | None:
-    """To two places, so that members can be told apart."""
-    if seconds is None:
-        return None
-    return _for(seconds) if seconds < 1 else lasting(seconds)
 
 
 def _for(seconds: float) -> str:

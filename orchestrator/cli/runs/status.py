@@ -11,6 +11,7 @@ from orchestrator.cli.framework.raised_workers import raised_lines
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
+from orchestrator.cli.output.member_table import member_name, members_table, unwell_members
 from orchestrator.cli.output.status_texts import (
     COLLECTED_BY,
     KIND_CHARS_MAX,
@@ -32,7 +33,8 @@ from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
 if TYPE_CHECKING:
-    from rich.table import Table  # at run time `--help` would pay for it
+    from rich.console import RenderableType  # at run time `--help` would pay for it
+    from rich.table import Table
 
 SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
@@ -169,7 +171,17 @@ def status_text(
         said += map(streams.shown, raised_lines(shown.raised_workers))
     if needs:
         said.append(streams.shown(needs_line(needs)))
-    return tables.drawn(_table(runs, width), "", *map(Text, map(streams.named, said)), width=width, colours=colours)
+    members = _members(runs[0], width) if len(runs) == 1 else ()
+    return tables.drawn(
+        _table(runs, width), *members, "", *map(Text, map(streams.named, said)), width=width, colours=colours
+    )
+
+
+def _members(run: RunStatus, width: int | None) -> "Iterator[RenderableType]":
+    """A line for each member of its pool, if it has one."""
+    if run.members:
+        yield ""
+        yield members_table(run.members, width=width)
 
 
 def _more(shown: RunsShown) -> str:
@@ -192,7 +204,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
     jobs = {state: n for state, n in run.jobs.items() if n and state != "total"}
     rows = {
         "run": run.run,
-        "endpoint": endpoint_at(run.endpoint, run.service_url),
+        **_places(run),
         "input": ", ".join(map(_input, run.source.splitlines())),
         "since (UTC)": minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
@@ -201,7 +213,14 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
         "worked on by": run.held_by or "nobody",
     }
-    return tables.drawn(tables.lines(rows.items()), width=width, colours=colours)
+    return tables.drawn(tables.lines(rows.items()), *_members(run, width), width=width, colours=colours)
+
+
+def _places(run: RunStatus) -> dict[str, str]:
+    """Where it is."""
+    if not run.members:
+        return {"endpoint": endpoint_at(run.endpoint, run.service_url)}
+    return {"pool": endpoint_at(", ".join(member_name(each.endpoint) for each in run.members), run.service_url)}
 
 
 def _input(source: str) -> str:
@@ -223,7 +242,8 @@ def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":
 
 def _remark(run: RunStatus) -> str:
     """What the table has no room for."""
-    at = with_profile(f"{run.run} at {run.endpoint}", run.service_url)
+    where = f"the {wording.counted(len(run.members), 'member')} of its pool" if run.members else run.endpoint
+    at = with_profile(f"{run.run} at {where}", run.service_url)
     return f"{at}: {'; '.join(_parts(run)) or 'nothing left to do'}"
 
 
@@ -242,11 +262,18 @@ def _end(run: RunStatus) -> list[str]:
     return [f"done about {minute(run.verdict.eta_at)} UTC{late}"]
 
 
+def _hindrances(run: RunStatus) -> list[str]:
+    """What is in its way."""
+    if _is_finished(run):
+        return [] if run.finding is None else [run.finding]
+    held_up = run.finding or run.held_up
+    return [*([] if held_up is None else [held_up]), *unwell_members(run.members)]
+
+
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     """What there is to say of a run; `counted`: with its jobs in each state."""
     jobs, uncertain = run.jobs, run.uncertain
-    held_up = run.finding or (None if _is_finished(run) else run.held_up)
-    parts = [] if held_up is None else [held_up]
+    parts = _hindrances(run)
     if counted:
         parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:

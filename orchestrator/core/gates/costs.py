@@ -115,6 +115,9 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     longest_ms: int
     """For how long the service lets a job be executed."""
 
+    discount: float = 0.0
+    """By how much less `took` cost where other endpoints than the dearest executed it."""
+
     @property
     def _known(self) -> DurationTotals | None:
         """What tells how long an execution takes; None where too little does."""
@@ -139,7 +142,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def spent(self) -> Cost:
         """What has ended: of that whose time is not known, what is to be expected of it."""
-        return Cost(self.price * self.took.total_ms / MILLISECONDS) + self.expected(self.took.untimed)
+        known = Cost(self.price * self.took.total_ms / MILLISECONDS - self.discount)
+        return known + self.expected(self.took.untimed)
 
     def expected(self, executions: int) -> Cost:
         """What so many executions will cost; while nothing is known, what they may cost at most, or anything less."""

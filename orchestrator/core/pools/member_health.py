@@ -4,7 +4,7 @@ One that is not well gets nothing. Once its signs are good again it gets single 
 it turns out not to be well after all; the first execution that ends there makes it a member as any other.
 """
 
-from enum import Enum, auto
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -33,14 +33,14 @@ UNANSWERED: Final = "it answers no submission"
 SUSPECT: Final = "it no longer knows many of our jobs"
 
 
-class MemberState(Enum):
+class MemberState(StrEnum):
     """How a member takes part."""
 
-    WELL = auto()
-    TRIED = auto()
+    WELL = "well"
+    TRIED = "tried"
     """It gets one job at a time."""
 
-    UNWELL = auto()
+    UNWELL = "unwell"
     """It gets nothing."""
 
 

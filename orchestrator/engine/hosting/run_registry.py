@@ -56,8 +56,16 @@ class RunRegistry:
         self.settings_of = endpoints.settings_of
         """As they were given last, by the numbers of their runs."""
 
-        self.brakes = ServedBrakes(ledger, self._clock, self.settings_of, console=console, word=dependencies.word)
+        self.brakes = ServedBrakes(
+            ledger,
+            self._clock,
+            self.settings_of,
+            console=console,
+            word=dependencies.word,
+            name_of=endpoints.retries.name_of,
+        )
         self.pools = Pools(endpoints.homes)
+        ledger.writer.subscribe(self.pools.on_steps)
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
 

@@ -1,5 +1,6 @@
 """How the runs of this process stand, for those who look from outside."""
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import Final
 
@@ -12,8 +13,10 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
+from orchestrator.engine.pools.run_pool import RunPool
 from orchestrator.ledger.runs.heartbeats import RunReport, together
 from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views.members import MemberStatus, members_first
 from orchestrator.views.status import Collecting, StuckSummary
 
 REPORTED_FOR_US: Final = MINUTE_US
@@ -41,14 +44,42 @@ def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: Stu
         unservable = runs.unservable.get(run)
         hold = unservable and Hold(Gate.UNSERVABLE, unservable.why, stops=False)
         return RunReport(blocked_by=hold, is_unserved=True)
-    session = runs.sessions.get(run)
+    session, pool = runs.sessions.get(run), runs.pools.of.get(run)
     own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.homes.endpoints[run]]
     report = reduce(together, others, own)
     if session is not None and others:
         report = replace(report, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
+    if session is not None and pool is not None:
+        report = replace(report, members=tuple(_members(session, pool, runs)))
     if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
         return report
     return replace(report, finding=session.standstill.sentence)
+
+
+def _members(session: RunSession, pool: RunPool, runs: RunRegistry) -> Iterator[MemberStatus]:
+    """How each member of the pool stands, and each that was one, in the order of the settings."""
+    run, settings = session.run.id, runs.settings_of[session.run.id]
+    endpoints = {part.endpoint.id: part.endpoint for part in session.parts}
+    names = {number: endpoint.retries.name_of(run, number) for number, endpoint in endpoints.items()}
+    took = {number: runs.brakes.spent.of_run_at(run, number) for number in names}
+    outstanding = {number: len(endpoint.outstanding.plan.of_run(run)) for number, endpoint in endpoints.items()}
+    members = [each.endpoint for each in settings.members]
+    for number in members_first(names, members, lambda number: took[number].ended or outstanding[number]):
+        price, there = settings.price_at(names[number]), outstanding[number]
+        found = MemberStatus.counted(names[number], took[number], price=price, outstanding=there)
+        member = pool.members.get(number)
+        if member is not None:
+            limiter = member.endpoint.api.limiter
+            found = replace(
+                found,
+                state=member.health.state,
+                why=member.health.why,
+                jobs_per_s=pool.ends[number].per_s() or 0.0,
+                window_used=limiter.figures(settings.via.operation).used,
+                window_allowed=limiter.figures(settings.via.operation).allowance,
+                throttled=sum(limiter.figures(each).throttled for each in Operation),
+            )
+        yield found
 
 
 def _at(endpoint: Endpoint, run: int, session: RunSession | None, stuck: StuckSummary) -> RunReport:

@@ -1,5 +1,9 @@
 """The pools of the runs that are served, and their members."""
 
+from collections.abc import Sequence
+
+from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.pools.pool_member import PoolMember
@@ -24,6 +28,15 @@ class Pools:
     def members(self) -> dict[int, PoolMember]:
         """All that are in any pool, by the numbers of their endpoints."""
         return {number: member for pool in self.of.values() for number, member in pool.members.items()}
+
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
+        if not self.of:
+            return
+        for step in taken:
+            pool = self.of.get(step.after.run)
+            if pool is not None and step.after.state in TERMINAL and (ends := pool.ends.get(step.before.endpoint)):
+                ends.add(1)
 
     def open(self, pool: RunPool) -> RunPool:
         """`pool` is served from now on."""

@@ -8,7 +8,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pools.member import Prefer
 from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms, soonest
 from orchestrator.engine.pools.pool_member import PoolMember
-from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.runtime.progress import Progress, RecentEnds
 from orchestrator.settings.run_settings import RunSettings
 
 
@@ -23,6 +23,9 @@ class RunPool:
         self.members: dict[int, PoolMember] = {}
         """By the numbers of their endpoints, in the order in which the settings name them."""
 
+        self.ends: dict[int, RecentEnds] = {}
+        """How many of its jobs have ended at each, of late."""
+
         self._names: dict[int, str] = {}
         self._progress = progress
         self._settings = settings
@@ -32,6 +35,8 @@ class RunPool:
     def add(self, number: int, name: str, member: PoolMember) -> None:
         """`member` is one of it, the endpoint of that number and name."""
         self.members[number], self._names[number] = member, name
+        if number not in self.ends:
+            self.ends[number] = RecentEnds(self._clock)
 
     def keep(self, numbers: Collection[int]) -> None:
         """Those that have no such number are members no more."""

@@ -15,6 +15,7 @@ from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.units import SECOND_US
+from orchestrator.views.members import MemberStatus
 
 BEAT_S: Final = 6.0
 """How often it is said that nothing has changed, and until when results are safe. What was said so long ago still
@@ -92,10 +93,12 @@ class HeartbeatWriter:
 
 
 def _steady(said: ProcessReport) -> ProcessReport:
-    """Without the times, which change all along."""
+    """Without the times and the figures of members, which change all along."""
     runs = {
         run: msgspec.structs.replace(
-            each, collecting=each.collecting and msgspec.structs.replace(each.collecting, safe_until=None)
+            each,
+            collecting=each.collecting and msgspec.structs.replace(each.collecting, safe_until=None),
+            members=tuple(MemberStatus(endpoint=one.endpoint, state=one.state) for one in each.members),
         )
         for run, each in said.runs.items()
     }

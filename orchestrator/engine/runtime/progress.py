@@ -16,15 +16,36 @@ RATE_WINDOW_US: Final = 20_000_000
 """Jobs a second are taken over this much of the past."""
 
 
+class RecentEnds:
+    """How many jobs have ended of late, by the time of `clock`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = clock.now()
+        self._ends: deque[tuple[int, int]] = deque()
+
+    def add(self, jobs: int) -> None:
+        """So many have ended now."""
+        self._ends.append((self._clock.now(), jobs))
+
+    def per_s(self) -> float | None:
+        """How many do in a second; None where none has."""
+        now = self._clock.now()
+        while self._ends and self._ends[0][0] < now - RATE_WINDOW_US:
+            self._ends.popleft()
+        if not self._ends:
+            return None
+        since = max(self._since, now - RATE_WINDOW_US)
+        return sum(n for _, n in self._ends) * SECOND_US / max(now - since, SECOND_US)
+
+
 class Progress:
     """The counts of one run, and when it is finished."""
 
     def __init__(self, run: int, counts: Mapping[str, int], *, margin_min_s: float | None, clock: Clock) -> None:
         self._run = run
-        self._clock = clock
         self._counts = Counter(counts)
-        self._ends: deque[tuple[int, int]] = deque()
-        self._started_at = clock.now()
+        self._ends = RecentEnds(clock)
         self._is_counted = False
         self.margin_min_s = margin_min_s
         self._changed = anyio.Event()
@@ -62,7 +83,7 @@ class Progress:
 
     def _end(self, jobs: int) -> None:
         if jobs > 0:
-            self._ends.append((self._clock.now(), jobs))
+            self._ends.add(jobs)
 
     @property
     def _ended(self) -> int:
@@ -108,13 +129,7 @@ class Progress:
 
     def jobs_per_s(self) -> float | None:
         """Finished jobs a second of late; None before the first."""
-        now = self._clock.now()
-        while self._ends and self._ends[0][0] < now - RATE_WINDOW_US:
-            self._ends.popleft()
-        if not self._ends:
-            return None
-        since = max(self._started_at, now - RATE_WINDOW_US)
-        return sum(n for _, n in self._ends) * SECOND_US / max(now - since, SECOND_US)
+        return self._ends.per_s()
 
     def eta_s(self) -> float | None:
         """Seconds until the run is finished at the present rate; None while there is no rate."""

@@ -31,17 +31,18 @@ class RetryBudgets:
         """How the runs stand of which that is followed."""
 
         self._numbers: dict[tuple[int, str], int] = {}
+        self._names: dict[tuple[int, int], str] = {}
         self._promised: Counter[int] = Counter()
         """Repetitions that were granted, and that the feed has not told of yet."""
 
     def place(self, run: Run) -> None:
         """`run` may be at that endpoint."""
         self._numbers[run.id, run.endpoint] = run.endpoint_id
+        self._names[run.id, run.endpoint_id] = run.endpoint
 
     def name_of(self, run: int, endpoint: int) -> str:
         """What the endpoint of that number, where `run` may be, is called; empty where it may not be there."""
-        found = (name for (of, name), number in self._numbers.items() if (of, number) == (run, endpoint))
-        return next(found, "")
+        return self._names.get((run, endpoint), "")
 
     def is_placed(self, run: int, endpoint: str) -> bool:
         """Whether it may."""

@@ -2,7 +2,7 @@
 down.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.costs import DurationTotals
@@ -30,12 +30,13 @@ class ServedBrakes:
         *,
         console: Console,
         word: Wording,
+        name_of: Callable[[int, int], str],
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
         self._console, self._word = console, word
-        self._spent = Spending()
+        self.spent = Spending(name_of)
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
         ledger.writer.subscribe(self._on_steps)
@@ -49,7 +50,7 @@ class ServedBrakes:
             ledger=self._ledger,
             settings=lambda: self._settings_of[run.id],
             progress=progress,
-            spent=self._spent,
+            spent=self.spent,
             console=self._console,
             word=self._word,
         )
@@ -59,7 +60,7 @@ class ServedBrakes:
 
     def _recount(self, executions: Mapping[Place, DurationTotals]) -> None:
         self._is_counted = True
-        self._spent.recount(executions)
+        self.spent.recount(executions)
 
     def forget(self, run: int) -> None:
         """`run` is none any more."""
@@ -81,6 +82,6 @@ class ServedBrakes:
         for step in taken:
             ended = ended_by(step)
             if self._is_counted and ended is not None:
-                self._spent.add(place_of(step), ended.took)
+                self.spent.add(place_of(step), ended.took)
             if (of_run := self._runs.get(step.after.run)) is not None:
                 of_run.on_step(step, ended, now)

@@ -1,6 +1,7 @@
 """What was executed, and so spent, of all runs of a ledger: by run, by endpoint, and by day of an endpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from orchestrator.core.gates.brake_gates import BudgetFacts
@@ -18,16 +19,21 @@ SPENT_SHARE: Final = 0.9
 
 
 class Spending:
-    """As the ledger counts it, and by the steps since then."""
+    """As the ledger counts it, and by the steps since then. `name_of` says what an endpoint is called where a run may
+    be, by the numbers of both.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[int, int], str]) -> None:
+        self._name_of = name_of
         self._of_run: dict[int, DurationTotals] = {}
+        self._of_run_at: dict[int, dict[int, DurationTotals]] = defaultdict(dict)
         self._of_endpoint: dict[int, DurationTotals] = {}
         self._of_day: dict[tuple[int, int], DurationTotals] = {}
 
     def recount(self, executions: Mapping[Place, DurationTotals]) -> None:
         """Goes on from these, in which every step until now is."""
         self._of_run.clear()
+        self._of_run_at.clear()
         self._of_endpoint.clear()
         self._of_day.clear()
         for place, took in executions.items():
@@ -37,12 +43,17 @@ class Spending:
         """More has ended there."""
         run, endpoint, day = place
         self._of_run[run] = DurationTotals.together([self.of_run(run), took])
+        self._of_run_at[run][endpoint] = DurationTotals.together([self.of_run_at(run, endpoint), took])
         self._of_endpoint[endpoint] = DurationTotals.together([self.of_endpoint(endpoint), took])
         self._of_day[endpoint, day] = DurationTotals.together([self.of_day(endpoint, day), took])
 
     def of_run(self, run: int) -> DurationTotals:
         """All of `run`."""
         return self._of_run.get(run, NONE)
+
+    def of_run_at(self, run: int, endpoint: int) -> DurationTotals:
+        """All of `run` at an endpoint."""
+        return self._of_run_at[run].get(endpoint, NONE)
 
     def of_endpoint(self, endpoint: int) -> DurationTotals:
         """All at an endpoint, of whichever run."""
@@ -56,7 +67,17 @@ class Spending:
         """What the executions of `run` cost; None where nobody says what a second of a worker does."""
         if not (price := settings.price):
             return None
-        return Costs(price=price, took=self.of_run(run), longest_ms=settings.policy.timeout_ms)
+        return Costs(
+            price=price,
+            took=self.of_run(run),
+            longest_ms=settings.policy.timeout_ms,
+            discount=self._discount(run, settings),
+        )
+
+    def _discount(self, run: int, settings: RunSettings) -> float:
+        if not settings.members:
+            return 0.0
+        return settings.discount({self._name_of(run, number): took for number, took in self._of_run_at[run].items()})
 
     def why_spent(self, run: int, settings: RunSettings) -> str | None:
         """That most of the budget of `run` is spent."""
@@ -84,9 +105,11 @@ class Spending:
             return
         like = self.of_endpoint(run.endpoint_id if endpoint is None else endpoint)
         if settings.budget:
-            costs = Costs(price=price, took=self.of_run(run.id), like=like, longest_ms=longest_ms)
+            discount = self._discount(run.id, settings)
+            costs = Costs(price=price, took=self.of_run(run.id), like=like, longest_ms=longest_ms, discount=discount)
             yield BudgetFacts(budget=settings.budget, costs=costs, outstanding=at_service)
         if per_day and endpoint is not None:
             today = self.of_day(endpoint, now // DAY_US)
-            costs = Costs(price=price, took=today, like=like, longest_ms=longest_ms)
+            there = settings.price_at(self._name_of(run.id, endpoint)) or price
+            costs = Costs(price=there, took=today, like=like, longest_ms=longest_ms)
             yield BudgetFacts(budget=per_day, costs=costs, outstanding=at_endpoint, of_day=True)

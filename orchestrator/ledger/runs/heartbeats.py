@@ -19,6 +19,7 @@ from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
+from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
 
 STALE_US: Final = 30 * SECOND_US
@@ -99,8 +100,17 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes_per_s: float | None = None
     """What the line to its service, or from it, brings while large bodies wait for it; None while none does."""
 
+    members: tuple[MemberStatus, ...] = ()
+    """Those of its pool, if it has one."""
+
     finding: str | None = None
     """Why nothing of it has moved for a while, in one sentence, where something holds it up."""
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """How much of the allowances of its members is used, all together; None where it has none."""
+        said = [(each.window_used or 0, each.window_allowed) for each in self.members if each.window_allowed]
+        return (sum(used for used, _ in said), sum(allowed for _, allowed in said)) if said else None
 
 
 def together(one: RunReport, other: RunReport) -> RunReport:

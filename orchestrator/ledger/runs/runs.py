@@ -100,6 +100,12 @@ _OUTSTANDING_AT: Final = (
     .group_by(jobs.c.endpoint_id)
 )
 
+_OUTSTANDING_OF: Final = (
+    select(jobs.c.endpoint_id, func.count())
+    .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.run_id == bindparam("run"))
+    .group_by(jobs.c.endpoint_id)
+)
+
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 _NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
 _MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
@@ -290,6 +296,10 @@ class Runs(Repository):
             counted = {row[0]: row[1] for row in await self._access.rows(_OUTSTANDING_AT, batch_of(spread))}
             found |= {endpoint: counted.get(endpoint, 0) for endpoint in spread}
         return found
+
+    async def outstanding_of(self, run: int) -> dict[int, int]:
+        """How many jobs of `run` are outstanding at each endpoint where any is."""
+        return {row[0]: row[1] for row in await self._access.rows(_OUTSTANDING_OF, {"run": run})}
 
 
 async def write_counted(access: Access, block: Block[Result], run: int, tell: TellCounts | None) -> Result:

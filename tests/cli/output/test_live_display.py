@@ -13,8 +13,9 @@ from orchestrator.cli.output.consoles import PlainConsole, QuietConsole, console
 from orchestrator.cli.output.live_display import Display, LiveConsole, terminal
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED, Gate
+from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.views.status import Snapshot, StuckSummary
-from tests.cli.samples import snapshot
+from tests.cli.samples import MEMBERS, snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -64,6 +65,18 @@ async def test_a_narrow_terminal_sees_the_same_on_more_lines() -> None:
         "          throttled",
         "          2 were uncertain",
     ]
+
+
+async def test_each_member_of_a_pool_has_a_line_below() -> None:
+    lines = drawn(msgspec.structs.replace(HALFWAY, members=MEMBERS))
+    assert [len(line) <= 80 for line in lines] == [True] * len(lines)
+    heading, _, first, second, *told = lines[4:]
+    assert heading.split() == ["member", "is", "done", "jobs/s", "execution", "cost"]
+    assert first.split() == ["abc123", "well", "1,051", "4.2", "1.2", "s", "0.13"]
+    assert second.split() == ["local:handlers.py:caption", "unwell", "6", "0.0", "250", "ms"]
+    assert " ".join(told) == f"local:handlers.py:caption is not well: {THROTTLED}"
+    line = progress_line(msgspec.structs.replace(HALFWAY, members=MEMBERS))
+    assert line.endswith(f"; local:handlers.py:caption is not well: {THROTTLED}")
 
 
 @pytest.mark.parametrize(

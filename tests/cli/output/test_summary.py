@@ -8,13 +8,14 @@ import pytest
 from orchestrator.api.runs.next_command import results_command
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.core.diagnosis.failed_executions import FailureKind
+from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.settings import run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import Configuration, RunRequest
 from orchestrator.views.status import MarginSummary, UncertainSummary
 from tests.cli.framework.test_exit_codes import ended
-from tests.cli.samples import snapshot, summary
+from tests.cli.samples import MEMBERS, snapshot, summary
 
 REQUEST = RunRequest(
     name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=ConnectionSettings()
@@ -57,6 +58,19 @@ def test_whatever_went_wrong_is_told() -> None:
         "  results    r.jsonl",
         "  errors     r.jsonl.errors.jsonl",
     ]
+
+
+def test_what_each_member_of_a_pool_did_is_told() -> None:
+    ended = [msgspec.structs.replace(each, state=None, why=None, outstanding=0) for each in MEMBERS]
+    lines = summary_lines(msgspec.structs.replace(summary(), members=tuple(ended)), REQUEST, None)
+    assert lines[-3:] == [
+        "by member:",
+        "  abc123                     1,051 done,  99 %, 2 failed, 1.2 s each, cost 0.13",
+        "  local:handlers.py:caption      6 done,   0 %, 250 ms each",
+    ]
+    lines = summary_lines(msgspec.structs.replace(summary(interrupted=True), members=MEMBERS), REQUEST, None)
+    assert "108 outstanding" in lines[-2]
+    assert lines[-1].endswith(f", unwell: {THROTTLED}")
 
 
 def test_an_interrupted_run_says_what_is_left() -> None:

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from orchestrator.cli.runs.status import run_text
+from orchestrator.cli.runs.status import run_text, status_text
+from orchestrator.core.pools.member_health import THROTTLED
+from orchestrator.views.status import RunsShown
 from tests.cli.command_line import give
-from tests.cli.samples import run_status
+from tests.cli.samples import MEMBERS, run_status
 from tests.cli.small_ledger import a_ledger
 
 
@@ -48,6 +51,17 @@ def test_one_run_is_shown_line_by_line() -> None:
     a_ledger(queued=3)
     assert give("runs", "show").stdout.startswith("run           captions\n")
     assert json.loads(give("runs", "show", "captions", "--json").stdout)["jobs"]["queued"] == 3
+
+
+def test_of_a_pool_each_member_has_a_line_and_who_is_not_well_is_told_with_the_run() -> None:
+    run = msgspec.structs.replace(run_status(queued=3, succeeded=9), members=MEMBERS)
+    lines = run_text(run, width=100).splitlines()
+    assert lines[1] == "pool          abc123, local:handlers.py:caption at https://api.example"
+    assert f"now local:handlers.py:caption is not well: {THROTTLED} worked" in " ".join(" ".join(lines).split())
+    assert lines[-2].split()[:3] == ["abc123", "well", "108"]
+    told = status_text(RunsShown(runs=[run], more=0, more_jobs={}, last_process=None), width=100).splitlines()
+    assert told[6].startswith("abc123 ")
+    assert told[9].startswith("captions at the 2 members of its pool: local:handlers.py:caption is not well: ")
 
 
 def test_a_run_gets_another_name() -> None:

@@ -3,6 +3,7 @@
 import random
 from statistics import fmean, variance
 
+import msgspec
 import pytest
 
 from orchestrator.core.gates.costs import FEW_TIMED, MORE_MAX, NOTHING, Cost, Costs, DurationTotals
@@ -34,6 +35,13 @@ def test_failures_are_counted_whether_their_time_was_told_or_not() -> None:
         ]
     )
     assert (took.failed, took.timed, took.untimed) == (2, 2, 2)
+
+
+def test_what_was_executed_for_less_is_taken_off_and_what_is_to_come_costs_the_most_it_may() -> None:
+    full = Costs(price=2.0, took=taken(1.0, 2.0, 3.0, 2.0, 2.0), longest_ms=LONGEST_MS)
+    less = msgspec.structs.replace(full, discount=5.0)
+    assert (full.spent.amount, less.spent.amount) == (20.0, 15.0)
+    assert less.expected(3).amount == full.expected(3).amount == pytest.approx(12.0)
 
 
 def test_of_none_and_of_one_nothing_is_known_of_how_they_differ() -> None:

@@ -40,8 +40,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="of a run that goes on nothing says what its executions fail of",
         path="orchestrator/api/inspect/status.py::runs_now",
-        old="await _with_retried(ledger, run, status, is_counted=is_counted) for run, status in found",
-        new="status for _, status in found",
+        old="await with_retried(ledger, run, status, is_counted=is_counted)",
+        new="status",
         tests=(
             "tests/api/inspect/test_failed_executions.py::test_what_will_still_be_tried_is_among_the_failures_at_once",
         ),

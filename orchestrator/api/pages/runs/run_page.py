@@ -44,7 +44,7 @@ async def run_page(
     last_end = (await ledger.reports.run_list.ended_at([run.id])).get(run.id)
     ended_at = last_end if verdict.is_over else None
     took_s = max(0, (ended_at or now) - run.created_at) / SECOND_US
-    costs = run_costs(run, await ledger.jobs.brakes.executed(), status.jobs)
+    costs = await run_costs(ledger, run, status.jobs)
     failures = await failures_of(ledger, run, KINDS_SHOWN, is_counted=False)
     brakes = await brakes_of(ledger, run)
     progress = await progress_of_jobs(ledger, run, PROGRESS_SHOWN) if run.settings.resumable else None
