@@ -34,6 +34,9 @@ class SubmissionRow(NamedTuple):
     id: int
     job: int
     remote_id: str | None
+    cancel_at: int | None
+    """When its `/cancel` is due, if it is owed one."""
+    ttl_at: int | None
 
 
 class OutcomeRow(NamedTuple):
@@ -131,7 +134,7 @@ def read_books(ledger: Path) -> Books:
             events[event.job].append(event)
         submissions = [
             SubmissionRow(*row)  # type: ignore[arg-type]
-            for row in rows("SELECT id, job_id, remote_id FROM submissions ORDER BY id")
+            for row in rows("SELECT id, job_id, remote_id, cancel_at, ttl_at FROM submissions ORDER BY id")
         ]
         return Books(
             jobs=tuple(

@@ -34,7 +34,7 @@ from tests.simulation.command_checks import (
     who_is_stopped_sends_nothing,
 )
 from tests.simulation.facts import Facts, RunFacts
-from tests.simulation.fates import Fate
+from tests.simulation.looked_up import fate_of, input_of, true_moment
 from tests.simulation.message_checks import (
     an_episode_is_one_message,
     every_message_that_is_owed_arrives,
@@ -42,6 +42,12 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.plan import FailureClass, Rate
+from tests.simulation.pool_checks import (
+    is_moved_unbegun,
+    nobody_in_doubt_is_sent_anew_unasked,
+    nothing_is_left_at_a_member,
+    what_was_moved_had_not_begun,
+)
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
 
@@ -88,7 +94,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
     if {(job.run, job.custom_id) for job in books.jobs} != wanted or len(books.jobs) != len(wanted):
         yield f"{len(books.jobs)} jobs for {len(wanted)} inputs"
     outcomes = {row.job: row for row in books.outcomes}
-    outputs = {name: facts.plan.output_of(_input(name)) for _, name in wanted}
+    outputs = {name: facts.plan.output_of(input_of(name)) for _, name in wanted}
     mistaken = _mistaken(facts, books)
     for job in books.jobs:
         outcome = outcomes.get(job.id)
@@ -109,7 +115,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
 
 def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
     """The state of a job when its run's files were written: a webhook may complete it after that."""
-    events = [row.event for row in books.events.get(job.id, ()) if _true(facts, row) <= at]
+    events = [row.event for row in books.events.get(job.id, ()) if true_moment(facts, row) <= at]
     return reduce(lambda state, event: TRANSITIONS[state].get(Event(event), state), events, State.QUEUED)
 
 
@@ -124,10 +130,6 @@ def _files_say_the_same(
         sure = [row for row in rows if row["custom_id"] not in mistaken]
         if path == run.output and any(row["output"] != json.loads(outputs[row["custom_id"]]) for row in sure):
             yield f"{path.name} holds outputs that are not those of their rows"
-
-
-def _input(custom_id: str) -> bytes:
-    return b'{"n":%d}' % int(custom_id.removeprefix("job-"))
 
 
 NAMING: Final = frozenset({Event.ACCEPTED, Event.ADOPTED})
@@ -147,7 +149,7 @@ def _mistaken(facts: Facts, books: Books) -> set[str]:
     begun = [began for began, _ in facts.lives]
     for outcome in books.outcomes:
         fate = facts.fates.get(outcome.remote_id or "")
-        if fate is None or fate.input == _input(names[outcome.job]) or outcome.trouble is not None:
+        if fate is None or fate.input == input_of(names[outcome.job]) or outcome.trouble is not None:
             continue
         of_job = books.events[outcome.job]
         taken_at = next(row.at for row in of_job if row.event == Event.COMPLETED)
@@ -230,12 +232,14 @@ def nothing_is_forgotten(facts: Facts, books: Books) -> Iterator[str]:
         uncertain = sum(row.event == Event.UNANSWERED for row in books.events.get(job.id, ()))
         ids = (row.remote_id for row in books.submissions.values() if row.job == job.id)
         fates = (facts.fates.get(remote_id or "") for remote_id in ids)
-        uncertain += sum(fate is not None and fate.input != _input(job.custom_id) for fate in fates)  # got another's id
+        uncertain += sum(
+            fate is not None and fate.input != input_of(job.custom_id) for fate in fates
+        )  # got another's id
         if facts.plan.direct:  # no answer tells an id: each request was answered with what came of it, or with nothing
             uncertain += sum(row.event == Event.CLAIMED for row in books.events.get(job.id, ()))
-        if unknown[_input(job.custom_id)] > uncertain:
+        if unknown[input_of(job.custom_id)] > uncertain:
             yield (
-                f"{job.custom_id}: the service accepted {unknown[_input(job.custom_id)]} submissions whose id is not "
+                f"{job.custom_id}: the service accepted {unknown[input_of(job.custom_id)]} submissions whose id is not "
                 f"in the ledger, which knows of {uncertain} uncertain ones"
             )
 
@@ -250,12 +254,14 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
         again = [
             ASKED if row.event == Event.REOPENED else row.trouble or row.event
             for row in books.events.get(job.id, ())
-            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED}
+            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED} or is_moved_unbegun(row)
         ]
-        if accepted[_input(job.custom_id)] > 1 + len(again):
-            yield f"{job.custom_id} was accepted {accepted[_input(job.custom_id)]} times after {again}"
-        paid = completed[_input(job.custom_id)]
-        may_be_paid = {*PAID_AGAIN, "failed"} if facts.plan.direct else PAID_AGAIN  # a 500 may take its place
+        if accepted[input_of(job.custom_id)] > 1 + len(again):
+            yield f"{job.custom_id} was accepted {accepted[input_of(job.custom_id)]} times after {again}"
+        paid = completed[input_of(job.custom_id)]
+        # past the queue a 500 may take its place; and where no `/retry` shows that a webhook said what is not so, it costs
+        is_untrue = facts.plan.faults.contrary_webhook and (facts.plan.pool or facts.plan.retry_rate)
+        may_be_paid = {*PAID_AGAIN, "failed"} if facts.plan.direct or is_untrue else PAID_AGAIN
         if paid > 1 + sum(trouble in may_be_paid for trouble in again):
             yield f"{job.custom_id} has {paid} results at the service after {again}"
 
@@ -327,12 +333,12 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
     for row in chain.from_iterable(books.events.values()):
         if row.trouble not in GIVEN_UP or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
-        remote_id, fate = _fate(facts, books, row)
-        end = fate.end_by(_true(facts, row)) if fate else None
+        remote_id, fate = fate_of(facts, books, row)
+        end = fate.end_by(true_moment(facts, row)) if fate else None
         if fate is None or end is None or not end.is_result:
             continue
-        until = min(fate.forgotten_at or row.at, _true(facts, row))
-        up_us = facts.up_us(end.at, until)
+        until = min(fate.forgotten_at or row.at, true_moment(facts, row))
+        up_us = facts.up_us(end.at, until, at=fate.at)
         if up_us > enough_us and not _is_withheld(facts, remote_id or "", end.at, until):
             yield (
                 f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
@@ -368,9 +374,11 @@ def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[
             continue
         if row.event == Event.ABANDONED and row.job in succeeded:
             continue
-        remote_id, fate = _fate(facts, books, row)
-        at = _true(facts, row)
+        remote_id, fate = fate_of(facts, books, row)
+        at = true_moment(facts, row)
         begun = max((start for start, _ in facts.lives if start <= at), default=0)
+        if facts.plan.pool is not None and facts.plan.faults.slow_answer:
+            continue  # who asks before it cancels takes no result: whoever collects does, whose question may hang
         if (
             fate is not None
             and len(fate.ends) == 1
@@ -383,7 +391,7 @@ def no_process_stops_for_a_moments_trouble(facts: Facts, books: Books) -> Iterat
     """Going on is pointless only once nothing but refusals has come for a minute, to a process of which a job was taken."""
     where = {run.plan.name: run.plan.where for run in facts.runs}
     accepted = [
-        (where[job.run], _true(facts, row))
+        (where[job.run], true_moment(facts, row))
         for job in books.jobs
         for row in books.events.get(job.id, ())
         if row.event == Event.ACCEPTED
@@ -409,27 +417,10 @@ def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
     for row in chain.from_iterable(books.events.values()):
         if row.trouble != "lost" or (facts.plan.yields and row.code == ReasonCode.NOTHING_YIELDED):
             continue
-        remote_id, fate = _fate(facts, books, row)
+        remote_id, fate = fate_of(facts, books, row)
         if fate is not None and not fate.lost:
             gone = "still knew" if fate.forgotten_at is None else f"forgot in time ({len(fate.ends)} executions ended)"
             yield f"job {row.job} was declared lost, which the service {gone}: {remote_id}"
-
-
-def _fate(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate | None]:
-    """What became of the submission that an event is about; of none that was told another's id, or may have been, since
-    that of another brought it by its webhook.
-    """
-    submission = books.submissions.get(row.submission or 0)
-    remote_id = submission.remote_id if submission else None
-    if row.code == ReasonCode.REPEATED_ID and facts.plan.faults.other_id_webhook:
-        return remote_id, None
-    fate = facts.fates.get(remote_id or "")
-    (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
-    return remote_id, fate if fate is not None and fate.input == _input(custom_id) else None
-
-
-def _true(facts: Facts, row: EventRow) -> int:
-    return facts.moments.get(row.at, row.at)
 
 
 def no_secret_is_anywhere(facts: Facts, _books: Books) -> Iterator[str]:
@@ -474,6 +465,9 @@ CHECKS: tuple[Check, ...] = (
     no_budget_is_passed,
     nothing_is_sent_that_brakes_hold,
     what_is_healthy_is_not_stopped,
+    what_was_moved_had_not_begun,
+    nobody_in_doubt_is_sent_anew_unasked,
+    nothing_is_left_at_a_member,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

@@ -10,6 +10,7 @@ import msgspec
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
+from tests.simulation.drawn_pools import with_pool
 from tests.simulation.plan import (
     HOUR_S,
     MINUTE_S,
@@ -105,12 +106,13 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets; in one of eight answers are bombs, in as many they begin with a byte
-    order mark, in as many somebody else uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie as well.
+    nearly as many canaries and budgets; in one of five a run has a pool; in one of eight answers are bombs, in as many
+    they begin with a byte order mark, in as many somebody else uses the same limits, in one of five the service wants a
+    rest now and then; in one of four people are told, who lie as well.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_receivers(with_yields(with_direct(plan)))
+    return with_pool(with_receivers(with_yields(with_direct(plan))))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:

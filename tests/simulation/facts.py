@@ -1,6 +1,7 @@
 """What is known of a world: what its program did and said, and what its services know."""
 
 import itertools
+import math
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
@@ -16,9 +17,13 @@ from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
 from tests.simulation.receivers import Heard
+from tests.simulation.world import HERE, POOL_ENDPOINTS
 
 STILL = 1 << 62
 """When a process ends that has not ended yet."""
+
+MEMBERS = tuple(f"{HERE}/{each}" for each in POOL_ENDPOINTS)
+"""The members of a pool, as fates name them."""
 
 
 class RunFacts:
@@ -112,10 +117,13 @@ class Facts:
         """How often each input has a result at the services."""
         return sum((counts.completed for counts in self.counts), Counter())
 
-    def up_us(self, since: int, until: int) -> int:
-        """How long, between two times of the true clock, the program ran and could reach the service."""
+    def up_us(self, since: int, until: int, *, at: str = "") -> int:
+        """How long, between two times of the true clock, the program ran and could reach the service, or that endpoint
+        of it, as fates name it.
+        """
         edges = {since, until}
-        closed = [tuple(EPOCH_AT + round(s * SECOND_US) for s in times) for times in self.plan.closed()]
+        member = MEMBERS.index(at) if at in MEMBERS else None
+        closed = [tuple(_moment(s) for s in times) for times in self.plan.closed(member)]
         for start, end in (*self.lives, *closed):
             edges |= {start, end}
         times = sorted(at for at in edges if since <= at <= until)
@@ -125,3 +133,7 @@ class Facts:
             return lives and not any(start <= at < end for start, end in closed)
 
         return sum(end - start for start, end in itertools.pairwise(times) if is_up((start + end) // 2))
+
+
+def _moment(seconds: float) -> int:
+    return STILL if math.isinf(seconds) else EPOCH_AT + round(seconds * SECOND_US)

@@ -38,6 +38,8 @@ class Fate(msgspec.Struct, kw_only=True):
     """One job of the service's. Times are microseconds by the true clock."""
 
     input: bytes
+    at: str
+    """At which endpoint of which service: host and id."""
     place: tuple[str, int] | None = None
     """Where its worker writes to, if it is resumable: its key, and the number of its segment."""
     accepted_at: int
@@ -60,8 +62,9 @@ class FateBook(ExecutionCounts):
     fates: dict[str, Fate]
     say: Say
 
-    def __init__(self, retention_us: int) -> None:
+    def __init__(self, retention_us: int, host: str) -> None:
         super().__init__(bare)
+        self._host = host
         self._retention_us = retention_us
         self.agreed_times: float = 1.0
         """For so many times as long the service had agreed to keep a job."""
@@ -72,7 +75,11 @@ class FateBook(ExecutionCounts):
     def accepted(self, job: ServiceJob, *, is_lost: bool) -> None:
         super().accepted(job, is_lost=is_lost)
         self.fates[job.id] = Fate(
-            input=bare(job.input), place=_place(job.input), accepted_at=job.queued_at, lost=is_lost
+            input=bare(job.input),
+            at=f"{self._host}/{job.endpoint}",
+            place=_place(job.input),
+            accepted_at=job.queued_at,
+            lost=is_lost,
         )
         self.say("service", "accepted and lost" if is_lost else "accepted", f"{job.id} {_short(job.input)}")
 

@@ -19,9 +19,9 @@ from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
 from tests.simulation.loop import PART, running_loop
-from tests.simulation.plan import FailureClass, Plan
+from tests.simulation.plan import FailureClass, MemberTrouble, Plan
 from tests.simulation.transport import ASGIApp, SimulatedTransport
-from tests.simulation.world import SimulatedService
+from tests.simulation.world import HERE, POOL_ENDPOINTS, SimulatedService
 
 T = TypeVar("T")
 
@@ -44,6 +44,13 @@ class Sky:
         """Whether there is no such trouble now."""
         seconds = _seconds(now)
         return not any(each.at_s <= seconds < each.until_s for each in self._plan.of(trouble))
+
+    def is_reachable(self, endpoint: str, now: int) -> bool:
+        """Whether requests get through to that endpoint of the first service, as far as it is a member of a pool."""
+        pool = self._plan.pool
+        if pool is None or endpoint not in POOL_ENDPOINTS:
+            return True
+        return MemberTrouble.REFUSED not in pool.troubles(POOL_ENDPOINTS.index(endpoint), _seconds(now))
 
     def clock_offset_us(self, now: int) -> int:
         """By how much the wall clock is wrong."""
@@ -123,17 +130,20 @@ class Network:
         return response
 
     async def _carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
+        endpoint, operation = request.url.path.removeprefix("/v2/").split("/")[:2]
         await self._travel()
-        if not self._is_up():
+        if not self._gets_through(request.url.host, endpoint):
             raise NotSent(f"{request.url.host} cannot be reached")
         self._hide_or_show()
-        endpoint, operation = request.url.path.removeprefix("/v2/").split("/")[:2]
         with wire.at_service((request.url.host, endpoint, JobOperation(operation))):
             response = await self._to_service[request.url.host].handle_async_request(request)
         await self._travel()
-        if not self._is_up():
+        if not self._gets_through(request.url.host, endpoint):
             raise Unanswered(f"{request.url.host} did not answer")
         return response
+
+    def _gets_through(self, host: str, endpoint: str) -> bool:
+        return self._is_up() and (host != HERE or self._sky.is_reachable(endpoint, self._clock.now()))
 
     def _hide_or_show(self) -> None:
         is_shown = self._sky.is_up(FailureClass.ENDPOINT_HIDDEN, self._clock.now())

@@ -11,6 +11,7 @@ from enum import StrEnum, auto
 
 import msgspec
 
+from orchestrator.core.pools.member import Prefer
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
@@ -166,6 +167,47 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     """Whereof the process dies that asks."""
 
 
+class MemberTrouble(StrEnum):
+    """What is wrong with a member of a pool."""
+
+    REFUSED = auto()
+    """Connections to it are refused, and answers of it that are under way are lost."""
+    THROTTLED = auto()
+    """There is a machine for none of its workers; who is at work ends that."""
+    WITHOUT_WORKERS = auto()
+    """It has none, and starts none; who is at work ends that."""
+
+
+class MemberWeather(msgspec.Struct, frozen=True, kw_only=True):
+    """One trouble of the member of that number (from 0, the run's own endpoint), from `at_s` to `until_s`."""
+
+    member: int
+    trouble: MemberTrouble
+    at_s: float
+    until_s: float
+    """Infinite: it is never well again."""
+
+
+class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The endpoints that share the jobs of the first run, its own the first of them."""
+
+    workers: tuple[int, ...]
+    speeds: tuple[float, ...]
+    """Executions there take so many times as long as the plan says."""
+    named: tuple[int, ...]
+    """How many of them the first process is told of, and so on; the last one holds for those that follow."""
+    prefer: Prefer = Prefer.FAST
+    weather: tuple[MemberWeather, ...] = ()
+
+    def troubles(self, member: int, at_s: float) -> set[MemberTrouble]:
+        """What is wrong with the member at that time."""
+        return {each.trouble for each in self.weather if each.member == member and each.at_s <= at_s < each.until_s}
+
+    def named_to(self, process: int) -> int:
+        """How many members the so manieth process of the run (from 0) is told of."""
+        return self.named[min(process, len(self.named) - 1)]
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One world. The defaults are a calm one at the contract's limits."""
 
@@ -226,6 +268,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The jobs of all runs go past the queue, by `/openai/*`: what is not answered is never heard of again."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
+    pool: PoolPlan | None = None
+    """None: the first run has one endpoint."""
     others: tuple[RunPlan, ...] = ()
     """The runs but for the first one, which has the settings above."""
     side_by_side: bool = False
@@ -276,9 +320,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             None if self.day_share is None else self.day_share * jobs * max(self.execution_timeout_s, self.seconds[1])
         )
 
-    def closed(self) -> tuple[tuple[float, float], ...]:
-        """From when to when (seconds) nothing can be learned from the service, whatever the program does."""
+    def closed(self, member: int | None = None) -> tuple[tuple[float, float], ...]:
+        """From when to when (seconds) nothing can be learned from the service, or of what is at that member of the pool,
+        whatever the program does.
+        """
         weather = [(each.at_s, each.until_s) for each in self.weather if each.trouble in CLOSED]
+        weather += [
+            (each.at_s, each.until_s)
+            for each in (() if self.pool is None else self.pool.weather)
+            if each.member == member and each.trouble is MemberTrouble.REFUSED
+        ]
         spells = [each for each in self.faults.spells if any(each.rate(fault) for fault in BLINDING)]
         return (*weather, *((each.from_s, each.from_s + each.for_s) for each in spells))
 
@@ -316,7 +367,7 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case Faults() | Spell() | RunPlan() | Asking():
+        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather():
             return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             who = "" if value.who is None else f" of {value.who}"

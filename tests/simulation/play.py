@@ -48,20 +48,23 @@ from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, Weather, Where, Word
+from tests.simulation.pool import MemberFleets, named_members
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
-from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, URL, SimulatedService, without_resume
+from tests.simulation.world import ENDPOINT, HERE, POOL_ENDPOINTS, SECOND_ENDPOINT, SimulatedService, without_resume
 
-HERE = httpx.URL(URL).host
 HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
 VARIABLES = {HERE: "KEY_HERE", "elsewhere": "KEY_ELSEWHERE"}
 ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEWHERE: ENDPOINT}
 BEFALLS = frozenset({FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What happens to processes at a time of its own."""
 
-BRAKES = ("the canary failed", "the budget of", "more than max-failures allows", "it would end after finish-by")
+BRAKES = (
+    *("the canary failed", "the budget of", "more than max-failures allows", "it would end after finish-by"),
+    "the breaker has tripped",
+)
 """What is said where a brake ends a command, and nobody need wonder why."""
 
 LOOK_S = 60.0
@@ -187,6 +190,8 @@ class Play:
             async with anyio.create_task_group() as world:
                 self._network.begin(world)
                 world.start_soon(self._calm)
+                if self._plan.pool is not None:
+                    world.start_soon(MemberFleets(self._plan.pool).keep, self._services[HERE])
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
                         world.start_soon(self._befall, each)
@@ -332,6 +337,7 @@ class Play:
             name=run.plan.name,
             source=str(run.source),
             endpoint=ENDPOINTS[run.plan.where],
+            members=named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else (),
             ledger=self.facts.ledger,
             output=run.output,
             errors=run.errors,
@@ -394,13 +400,16 @@ class Play:
             ServiceOperation.RUN: _service_limit(plan.run_rate),
             ServiceOperation.STATUS: _service_limit(plan.status_rate),
         }
-        book = FateBook(round(plan.retention_s * SECOND_US))
+        book = FateBook(round(plan.retention_s * SECOND_US), host)
+        fleets = None if plan.pool is None or host != HERE else MemberFleets(plan.pool)
         book.fates, book.say = facts.fates, facts.trace.say
         service = SimulatedService(
             facts.true,
             seed=plan.seed if host == HERE else plan.seed + 1_000_003,
-            endpoints=(ENDPOINT, SECOND_ENDPOINT),
+            endpoints=(ENDPOINT, SECOND_ENDPOINT) if fleets is None else POOL_ENDPOINTS,
             workers=plan.workers,
+            scaling=None if fleets is None else fleets.scaling(0.0),
+            speeds=None if fleets is None else fleets.speeds,
             seconds=lambda chance: chance.uniform(*plan.seconds),
             work=lambda raw_input, _: WorkerResult(output=plan.output_of(raw_input)),
             yields=plan.yields,

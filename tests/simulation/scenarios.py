@@ -10,6 +10,7 @@ import msgspec
 
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_direct, with_long_jobs
+from tests.simulation.drawn_pools import with_pool
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -255,6 +256,11 @@ def long_jobs(seed: int) -> Plan:
     return msgspec.structs.replace(plan, scenario="long-jobs")
 
 
+def pools(seed: int) -> Plan:
+    """Several endpoints share the jobs of a run, in a world of the swarm."""
+    return msgspec.structs.replace(with_pool(swarm(seed), share=1.0), scenario="pools")
+
+
 def direct(seed: int) -> Plan:
     """Jobs that go past the queue, in a world of the swarm."""
     return msgspec.structs.replace(
@@ -312,6 +318,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "long-jobs": long_jobs,
         "direct": direct,
         "told": told,
+        "pools": pools,
     }
 )
 """By name, as the command line takes them."""

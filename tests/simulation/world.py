@@ -41,7 +41,12 @@ from tests.simulation.transport import SimulatedTransport
 
 ENDPOINT = "ep"
 SECOND_ENDPOINT = "ep-2"
+THIRD_ENDPOINT = "ep-3"
+POOL_ENDPOINTS = (ENDPOINT, SECOND_ENDPOINT, THIRD_ENDPOINT)
+"""Those that a pool is made of, in the order of its members."""
+
 URL = "http://service"
+HERE = httpx.URL(URL).host
 WEBHOOK_PAUSE_US = 10 * SECOND_US
 WEBHOOK_TRIES = 3
 """Three tries, ten seconds apart (contract, Events)."""
@@ -86,6 +91,7 @@ class SimulatedService:
     Args:
         seed: of all its chances.
         endpoints: their ids; each has so many `workers`, but for those that scale as `scaling` says.
+        speeds: executions at the endpoints named take so many times as long.
         seconds: how long an execution takes, drawn from the generator given.
         work: what comes of an execution.
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
@@ -102,6 +108,7 @@ class SimulatedService:
         endpoints: Sequence[str] = (ENDPOINT,),
         workers: int = 8,
         scaling: Mapping[str, Scaling] | None = None,
+        speeds: Mapping[str, float] | None = None,
         seconds: Callable[[random.Random], float] = lambda _: 1.0,
         work: Work = echo,
         retention_s: float = 1800.0,
@@ -118,6 +125,7 @@ class SimulatedService:
         self._rng = random.Random(seed)
         self.endpoints = endpoints
         self._scaling = {each: (scaling or {}).get(each, fixed(workers)) for each in endpoints}
+        self._speeds = speeds or {}
         self._seconds = seconds
         self._work = work
         self.long_work = long_work
@@ -254,7 +262,7 @@ class SimulatedService:
     def _take(self, now: int) -> None:
         for endpoint, busy in self._busy.items():
             scaling = self._scaling[endpoint]
-            while len(busy) < scaling.with_machine(scaling.workers_max):
+            while len(busy) < scaling.most:
                 execution = self.world.executions.take(endpoint, f"worker-{len(busy)}", now)
                 if execution is None:
                     break
@@ -262,7 +270,8 @@ class SimulatedService:
                 if self.long_work is not None and not execution.silent and b'"resume":' in execution.input:
                     self._next_act(endpoint, execution, now, self.long_work.acts(execution.input))
                 elif not execution.silent:
-                    ends_at = now + round(self._seconds(self._rng) * SECOND_US)
+                    seconds = self._seconds(self._rng) * self._speeds.get(endpoint, 1.0)
+                    ends_at = now + round(seconds * SECOND_US)
                     heapq.heappush(self._ends, (ends_at, next(self._numbers), endpoint, execution))
 
     def _try(self, now: int, deliveries: TaskGroup) -> None:

@@ -1,0 +1,63 @@
+"""The pools of the swarm: which worlds have one, how fast their members are, and what befalls these."""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from orchestrator.core.pools.member import Prefer
+from orchestrator.settings.words_and_defaults import OnUncertain
+from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
+
+LONG_S = (1.0, 6.0)
+"""How long executions take where jobs are to wait."""
+
+BEGUN_S = 2.0
+"""Rows have been taken in by then."""
+
+
+def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
+    """Some worlds of the swarm: two or three endpoints share the jobs of the first run. Each may be refused, throttled
+    or without workers for a while, one of them for good; and not every process is told of all.
+    """
+    chance = random.Random(f"pool {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    members = chance.choice((2, 3))
+    last = chance.randrange(members) if _may_end_without_one(plan) and chance.random() < 1 / 2 else None
+    named = chance.choice(((members,), (members,), (1, members), (members, members - 1, members)))
+    workers = tuple(chance.choice((1, 1, 2)) for _ in range(members))
+    plan = msgspec.structs.replace(
+        plan, jobs=plan.jobs + chance.choice((0, 15, 30)), seconds=chance.choice((plan.seconds, LONG_S, LONG_S))
+    )
+    pool = PoolPlan(
+        workers=workers,
+        speeds=tuple(chance.choice((1.0, 0.5, 0.25)) for _ in range(members)),
+        named=named if last is None else (members,),
+        prefer=chance.choice(tuple(Prefer)),
+        weather=tuple(_weather(chance, plan, workers, last)),
+    )
+    return msgspec.structs.replace(plan, pool=pool)
+
+
+def _may_end_without_one(plan: Plan) -> bool:
+    """Whether all that is left of the world can be done though one of the endpoints is never well again."""
+    is_needed = plan.others or plan.escalate or any(asking.elsewhere for asking in plan.askings)
+    return not is_needed and plan.on_uncertain is OnUncertain.RESUBMIT
+
+
+def _weather(chance: random.Random, plan: Plan, workers: Sequence[int], last: int | None) -> Iterator[MemberWeather]:
+    """While jobs are there to be hit by it, mostly."""
+    until_s = BEGUN_S + plan.jobs * max(plan.seconds) / sum(workers)
+    for member in range(len(workers)):
+        for _ in range(chance.choice((0, 1, 1, 2))):
+            yield _trouble(chance, member, until_s, for_s=chance.choice((5.0, 40.0, 200.0)))
+    if last is not None:
+        yield _trouble(chance, last, until_s, for_s=math.inf)
+
+
+def _trouble(chance: random.Random, member: int, until_s: float, *, for_s: float) -> MemberWeather:
+    at_s = chance.choice((0.0, *(chance.uniform(0, until_s) for _ in range(3))))
+    trouble = chance.choice(tuple(MemberTrouble))
+    return MemberWeather(member=member, trouble=trouble, at_s=at_s, until_s=at_s + for_s)

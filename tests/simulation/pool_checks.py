@@ -1,0 +1,53 @@
+"""What must be true of a run whose jobs several endpoints share, whichever of them were well."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.settings.words_and_defaults import OnUncertain
+from tests.simulation.books import Books, EventRow
+from tests.simulation.facts import Facts
+from tests.simulation.looked_up import fate_of, true_moment
+
+
+def is_moved_unbegun(row: EventRow) -> bool:
+    """Whether a job went from one member of its pool to another, and had not begun there."""
+    return row.event == Event.DEFERRED and row.code == ReasonCode.MOVED
+
+
+def what_was_moved_had_not_begun(facts: Facts, books: Books) -> Iterator[str]:
+    """What is sent anew, and counts as sent once, was cancelled before any worker had it."""
+    for row in chain.from_iterable(books.events.values()):
+        if not is_moved_unbegun(row):
+            continue
+        remote_id, fate = fate_of(facts, books, row)
+        if fate is not None and (fate.executions or fate.end_by(true_moment(facts, row)) is None):
+            yield f"job {row.job} ({remote_id}) was moved as if nothing had begun: it ended as {fate.ends}, after {fate.executions} executions"
+
+
+def nobody_in_doubt_is_sent_anew_unasked(facts: Facts, books: Books) -> Iterator[str]:
+    """What is uncertain is sent anew where the run wants that; where it is held, only once the service has deleted it."""
+    wishes = {run.plan.name: run.plan.on_uncertain for run in facts.runs}
+    for job in books.jobs:
+        wish = wishes[job.run]
+        for row in books.events.get(job.id, ()):
+            if row.event != Event.RETRIED or row.trouble != "uncertain" or wish is OnUncertain.RESUBMIT:
+                continue
+            submission = books.submissions.get(row.submission or 0)
+            until = None if submission is None else submission.ttl_at
+            if wish is OnUncertain.FAIL or (until is not None and row.at < until):
+                yield f"{job.custom_id} was sent anew though it was uncertain, and its run would {wish}"
+
+
+def nothing_is_left_at_a_member(facts: Facts, books: Books) -> Iterator[str]:
+    """Once all is over, whatever still is at a member of the pool is to be cancelled there, as the ledger says."""
+    if facts.plan.pool is None or not facts.finished:
+        return
+    known = {row.remote_id: row for row in books.submissions.values() if row.remote_id is not None}
+    for remote_id, fate in facts.fates.items():
+        row = known.get(remote_id)
+        if row is None or fate.lost or fate.ends or fate.forgotten_at is not None:
+            continue
+        if row.cancel_at is None:
+            yield f"{remote_id} of job {row.job} is at {fate.at} still, and nobody is to cancel it"

@@ -1,0 +1,83 @@
+"""A world in which a member of a pool loses its workers and another is refused for good, and what its checks find out."""
+
+import math
+import sqlite3
+from contextlib import closing
+
+import msgspec
+import pytest
+
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.settings.words_and_defaults import OnUncertain
+from tests.simulation.books import read_books
+from tests.simulation.checks import violations
+from tests.simulation.facts import Facts
+from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
+from tests.simulation.play import Play
+from tests.simulation.pool_checks import is_moved_unbegun
+from tests.simulation.seeds import played
+
+pytestmark = pytest.mark.slow
+
+POOL = PoolPlan(
+    workers=(1, 1, 1),
+    speeds=(1.0, 20.0, 1.0),
+    named=(3,),
+    weather=(
+        MemberWeather(member=0, trouble=MemberTrouble.THROTTLED, at_s=6.0, until_s=math.inf),
+        MemberWeather(member=1, trouble=MemberTrouble.REFUSED, at_s=6.0, until_s=math.inf),
+    ),
+)
+PLAN = Plan(scenario="pools", seed=1, jobs=16, seconds=(4.0, 8.0), pool=POOL, all_succeed=True)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    return Play(PLAN, tmp_path_factory.mktemp("world"), traced=False).play()
+
+
+def found(facts: Facts) -> set[str]:
+    return {text.partition(":")[0] for text in violations(facts)}
+
+
+def test_what_waited_was_moved_and_what_nobody_knows_of_is_uncertain(world: Facts) -> None:
+    assert violations(world) == []
+    rows = [row for of_job in read_books(world.ledger).events.values() for row in of_job]
+    assert any(is_moved_unbegun(row) for row in rows)
+    assert any(row.event == Event.RETRIED and row.trouble == "uncertain" for row in rows)
+    owed = [row for row in read_books(world.ledger).submissions.values() if row.cancel_at is not None]
+    assert owed, "what is at the member that is refused is cancelled once it can be"
+
+
+def test_what_was_moved_though_a_worker_had_it_is_found_out(world: Facts) -> None:
+    books = read_books(world.ledger)
+    row = next(row for of_job in books.events.values() for row in of_job if is_moved_unbegun(row))
+    fate = world.fates[books.submissions[row.submission or 0].remote_id or ""]
+    fate.executions = 1
+    assert found(world) == {"what_was_moved_had_not_begun"}
+    fate.executions, ends = 0, fate.ends
+    fate.ends = []
+    assert found(world) == {"what_was_moved_had_not_begun", "nothing_is_left_at_a_member"}
+    fate.ends = ends
+
+
+def test_what_nobody_is_to_cancel_any_more_is_found_out(world: Facts) -> None:
+    before = world.ledger.read_bytes()
+    with closing(sqlite3.connect(world.ledger)) as db, db:
+        db.execute("UPDATE submissions SET cancel_at = NULL")
+    assert found(world) == {"nothing_is_left_at_a_member"}
+    world.ledger.write_bytes(before)
+
+
+@pytest.mark.parametrize("wish", [OnUncertain.FAIL, OnUncertain.HOLD])
+def test_what_was_sent_anew_against_the_wish_of_its_run_is_found_out(world: Facts, wish: OnUncertain) -> None:
+    run = world.runs[0]
+    run.plan = msgspec.structs.replace(run.plan, on_uncertain=wish)
+    assert found(world) >= {"nobody_in_doubt_is_sent_anew_unasked"}
+    run.plan = msgspec.structs.replace(run.plan, on_uncertain=OnUncertain.RESUBMIT)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_world_with_a_pool_violates_a_promise(seed: int) -> None:
+    world = played("pools", seed)
+    assert not world.violations, "\n".join(world.lines())
