@@ -45,6 +45,9 @@ class ActionLine(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     """What came of it, in a sentence, or why nothing has yet."""
 
+    command: str = ""
+    """What is typed to have it done, where it waits for somebody who works on the ledger; empty where it does not."""
+
     done_at: int | None
 
 

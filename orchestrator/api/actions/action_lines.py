@@ -64,8 +64,9 @@ async def action_line(
 async def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPolicy | None) -> ActionLine:
     state, outcome = _state(row, ledger.now(), held_by)
     outcome = with_its_ledger(outcome, ledger.path)
+    command = ""
     if state == WAITING and held_by is None and row.kind is SubjectKind.RUN and row.number is not None:
-        outcome += f": {await named_resume_command(ledger, row.number, row.subject)}"
+        command = await named_resume_command(ledger, row.number, row.subject)
     left = None if row.asked_n is None or row.done_n is None else max(0, row.asked_n - row.done_n)
     return ActionLine(
         id=row.id,
@@ -84,6 +85,7 @@ async def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: Payl
         left=left,
         state=state,
         outcome=outcome,
+        command=command,
         done_at=row.done_at,
     )
 
