@@ -137,11 +137,11 @@ class FailureKindShown(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """What queues its jobs again."""
 
-    where_left: str
-    """The filter that means those which failed so, were or are to be tried again, and have not ended."""
+    where_retried: str
+    """The filter that means those of which an execution failed so, and another one has followed or is to follow."""
 
     cancel_command: str
-    """What cancels these."""
+    """What cancels those of them that have not ended."""
 
 
 class FailuresPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,6 +225,9 @@ class AttemptShown(msgspec.Struct, frozen=True, kw_only=True):
 
     stretches: Sequence[Stretch]
     """How long it waited here, was in the service's queue, was executed, and waited to be collected."""
+
+    error: str = ""
+    """What it said as it failed, where another one has followed or is to follow."""
 
 
 class JobDeadlines(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,10 +59,10 @@ async def test_a_kind_is_given_up_from_its_page_once_however_often_it_is_confirm
         kinds = {each["kind"]["sample"]: each for each in (await site.json("/runs/1/failures"))["kinds"]}
         kind = kinds["CUDA out of memory"]
         assert kind["cancel_command"].startswith("orchestrator jobs cancel night --where ")
-        assert kind["where_left"] in kind["cancel_command"]
+        assert kind["where_retried"] in kind["cancel_command"]
         assert "Cancel those not finished …" in (await site.get("/runs/1/failures")).text
 
-        page = await site.post("/runs/1/cancel-jobs", {"where": kind["where_left"], "back": "/runs"})
+        page = await site.post("/runs/1/cancel-jobs", {"where": kind["where_retried"], "back": "/runs"})
         assert "Cancel 3 jobs" in page.text
         assert "Of each an execution failed in the same way" in page.text
         assert "What a worker has done by then is paid." in page.text

@@ -171,6 +171,11 @@ async def test_the_kinds_of_failures_with_what_can_be_done(site: Dashboard) -> N
         assert said in page.text, said
     found = await site.json(f"/runs/{NIGHT}/failures")
     assert [(kind["kind"]["count"], sum(kind["last_hour"])) for kind in found["kinds"]] == [(8, 8), (8, 8), (0, 0)]
+    assert page.text.count("of late") == 2, "none of that kind has failed for good"
+    assert page.text.count("List those tried again") == 3
+    assert "Cancel those" not in page.text, "all jobs have ended"
+    again = await site.json(f"/runs/{NIGHT}/jobs?where={found['kinds'][2]['where_retried']}")
+    assert {job["state"] for job in again["jobs"]} == {"succeeded"}
     assert found["kinds"][0]["command"].startswith("orchestrator retry night-2 --cluster ")
     [first, *_] = found["kinds"]
     listed = await site.json(f"/runs/{NIGHT}/jobs?where={first['where']}")
@@ -297,6 +302,7 @@ async def test_all_that_happened_to_a_job(site: Dashboard) -> None:
     found = await site.json(f"/runs/{NIGHT}/jobs/{OUT_OF_MEMORY}")
     assert (found["next_failed"], found["next_of_kind"]) == (5, 13)
     assert [attempt["attempt"] for attempt in found["attempts"]] == [1, 2]
+    assert [attempt["error"][:32] for attempt in found["attempts"]] == ["MemoryError: CUDA out of memory:", ""]
     kinds = [[part["kind"] for part in attempt["stretches"]] for attempt in found["attempts"]]
     assert kinds == [["waiting", "queue", "execution"], ["waiting", "queue", "execution", "collecting"]]
     took_s = sum(part["seconds"] for part in found["attempts"][1]["stretches"])

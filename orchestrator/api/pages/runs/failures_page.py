@@ -34,8 +34,8 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
             last_hour=late.parts.get(cluster_key(kind.cluster), (0,) * PARTS),
             where=where,
             command=command_line(ledger.path, "retry", run.name, "--cluster", kind.cluster),
-            where_left=(left := f"retried={kind.cluster}"),
-            cancel_command=command_line(ledger.path, "jobs", "cancel", run.name, "--where", left),
+            where_retried=(retried := f"retried={kind.cluster}"),
+            cancel_command=command_line(ledger.path, "jobs", "cancel", run.name, "--where", retried),
         )
 
     return FailuresPage(

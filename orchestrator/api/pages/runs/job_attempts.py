@@ -29,7 +29,7 @@ def longest_s(attempts: Sequence[AttemptShown]) -> float:
 
 
 def _attempts(job: WholeJob, due_at: int) -> Iterator[AttemptShown]:
-    executions = {each.attempt: each.execution_ms for each in job.failed_executions}
+    failed = {each.attempt: each for each in job.failed_executions}
     claimed_at: int | None = None
     for step in job.timeline:
         if step.event == Event.CLAIMED:
@@ -38,7 +38,8 @@ def _attempts(job: WholeJob, due_at: int) -> Iterator[AttemptShown]:
             due_at = step.at
         elif step.event in _ENDS:
             is_last = step is job.timeline[-1] or job.job.ended_at == step.at
-            execution_ms = job.execution_ms if is_last else executions.get(step.attempt)
+            said = failed.get(step.attempt) if step.event == Event.RETRIED else None
+            execution_ms = said.execution_ms if said else job.execution_ms if is_last else None
             delay_ms = job.delay_ms if is_last else None
             yield AttemptShown(
                 attempt=step.attempt,
@@ -46,6 +47,7 @@ def _attempts(job: WholeJob, due_at: int) -> Iterator[AttemptShown]:
                 ended_at=step.at,
                 ended=step.class_ or step.event,
                 stretches=_stretches(due_at, claimed_at, step.at, delay_ms, execution_ms),
+                error=said.error if said else "",
             )
             due_at, claimed_at = step.at, None
     if claimed_at is not None and job.job.state != State.QUEUED:

@@ -41,7 +41,8 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
     job = await ledger.reports.job_details.numbered(run, number)
     if job is None:
         return None
-    attempts = attempts_of(job, run.created_at)
+    shown = _without_payloads(job, shows)
+    attempts = attempts_of(msgspec.structs.replace(job, failed_executions=shown.failed_executions), run.created_at)
     part = (await ledger.reports.run_list.flows_of([run.id])).get(run.id)
     made_of, became = ((), ()) if part is None else await _kin(ledger, part, job)
     error = message_shown(shows, job.error)
@@ -49,7 +50,7 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
     kind = None if job.job.cluster is None else cluster_key(job.job.cluster)
     return JobShown(
         id=run.id,
-        job=_without_payloads(job, shows),
+        job=shown,
         input=payload_shown(shows, "input", _bytes(job.input)),
         output=payload_shown(shows, "output", _bytes(job.output)),
         metadata=payload_shown(shows, "metadata", _bytes(job.metadata)),
