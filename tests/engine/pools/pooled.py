@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import httpx
@@ -28,8 +28,12 @@ class DyingTransport(httpx.AsyncBaseTransport):
     def __init__(self, way: httpx.AsyncBaseTransport, dead: set[str]) -> None:
         self._way = way
         self._dead = dead
+        self.before_cancel: Callable[[], Awaitable[None]] | None = None
+        """What happens before a `/cancel` gets there."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.before_cancel is not None and "/cancel/" in request.url.path:
+            await self.before_cancel()
         if request.url.path.split("/")[2] in self._dead:
             raise NotSent("the connection was refused")
         return await self._way.handle_async_request(request)
@@ -38,8 +42,9 @@ class DyingTransport(httpx.AsyncBaseTransport):
 class Pooled:
     """A process with one run in a pool, and its service."""
 
-    def __init__(self, p: Process, service: SimulatedService, dead: set[str]) -> None:
+    def __init__(self, p: Process, service: SimulatedService, way: DyingTransport, dead: set[str]) -> None:
         self.p = p
+        self.way = way
         self.service = service
         self.dead = dead
 
@@ -94,4 +99,4 @@ async def pooled(
         there.serving(),
         process(ledger, way, clock=clock, jobs=jobs, settings=settings, limits=limits, webhooks=webhooks) as p,
     ):
-        yield Pooled(p, there, dead)
+        yield Pooled(p, there, way, dead)

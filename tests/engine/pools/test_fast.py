@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, pooled
 
@@ -41,3 +43,12 @@ async def test_what_fails_is_executed_again_at_another_member(tmp_path: Path) ->
         for n in range(1, 7):
             first, second = await pool.sent_to(n)
             assert first != second
+
+
+async def test_each_member_has_limits_of_its_own(tmp_path: Path) -> None:
+    limits = {**CONTRACT_LIMITS, Operation.RUN: Limit(requests=5, window_s=10)}
+    async with pooled(tmp_path, dict.fromkeys((SLOW, MIDDLE, QUICK), 40), jobs=45, limits=limits) as pool:
+        took_s = await pool.run()
+        assert took_s < 2 * 45 / 15 * 10, "one allowance for all would take three times as long as theirs"
+        figures = {each: pool.service.gate.meters.figures(each, JobOperation.RUN) for each in (SLOW, MIDDLE, QUICK)}
+        assert max(each.window_max for each in figures.values()) <= 5

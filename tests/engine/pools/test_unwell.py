@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.pools.member_health import THROTTLED, UNREACHABLE, MemberState
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
@@ -45,6 +46,51 @@ async def test_what_waits_is_moved_once_the_workers_go_and_what_runs_stays(tmp_p
         assert [n for n in range(1, 61) if await pool.sent_to(n) == [SLOW, QUICK]], "some waited there"
         assert len(await pool.p.results()) == 60
         assert (await pool.done_at())[SLOW] == len(running)
+
+
+async def test_what_is_moved_waits_in_the_line_of_the_pool(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 2, QUICK: 4}, jobs=24, seconds=10.0) as pool:
+        await pool.p.begin()
+        await anyio.sleep(5)
+        pool.service.scale(QUICK, THROTTLED_FOUR)
+        step = await pool.p.until_event(lambda step: step.reason is ReasonCode.MOVED)
+        assert pool.p.endpoints[step.before.endpoint].api.url.endswith(f"/{QUICK}")
+        assert step.after.endpoint == pool.p.run.endpoint_id
+        assert (step.after.attempt, step.after.due_at) == (0, step.at)
+
+
+async def test_what_begins_before_its_cancelling_is_confirmed_stays(tmp_path: Path) -> None:
+    limits = {**CONTRACT_LIMITS, Operation.CANCEL: Limit(requests=1, window_s=10)}
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=40, seconds=10.0, limits=limits) as pool:
+        await pool.p.begin()
+        await anyio.sleep(5)
+        pool.service.scale(SLOW, THROTTLED_FOUR)
+        await anyio.sleep(20)
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, THROTTLED)
+        pool.service.scale(SLOW, fixed(4))
+        await pool.p.finish()
+        assert pool.service.paid == 40
+        moved = [n for n in range(1, 41) if len(await pool.sent_to(n)) > 1]
+        assert 0 < len(moved) < 4, "those whose /cancel there was time for"
+        assert (await pool.done_at())[SLOW] > 4
+
+
+async def test_what_begins_as_it_is_cancelled_counts_as_an_execution(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=24, seconds=10.0) as pool:
+
+        async def begins() -> None:
+            pool.service.scale(SLOW, fixed(4))
+            await anyio.sleep(0.5)
+
+        await pool.p.begin()
+        await anyio.sleep(5)
+        pool.way.before_cancel = begins
+        pool.service.scale(SLOW, THROTTLED_FOUR)
+        await pool.p.finish()
+        again = [n for n in range(1, 25) if "retried cancelled" in await pool.p.story(n)]
+        assert again
+        assert [(await pool.p.job(n)).attempt for n in again] == [2] * len(again)
+        assert pool.service.paid == 24 + len(again)
 
 
 async def test_a_member_is_tried_once_its_workers_are_back(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Several endpoints that share the jobs of a run: what is moved from one to another, and what each of them takes."""
+
+from tests.planted.faults.fault import Fault
+
+_UNWELL = "tests/engine/pools/test_unwell.py::"
+_FAST = "tests/engine/pools/test_fast.py::"
+_STAYS = f"{_UNWELL}test_what_begins_before_its_cancelling_is_confirmed_stays"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="what is to be moved is sent anew before its cancelling is confirmed",
+        path="orchestrator/engine/hosting/pool_watch.py::PoolWatch._leave",
+        old="self._owed.wake()",
+        new="from orchestrator.core.jobs.transitions import deferred\n"
+        "now, homeward = self._ledger.now(), member.endpoint.homes.homeward\n"
+        'await self._ledger.writer.apply([homeward(deferred(each, due_at=now, reason="", at=now)) for each in waiting])\n'
+        "self._owed.wake()",
+        tests=(_STAYS,),
+    ),
+    Fault(
+        name="what is to be moved is cancelled though it has begun",
+        path="orchestrator/engine/maintenance/canceller.py::Canceller._cancel",
+        old="(status := await self._status(endpoint, owed)) != QUEUED",
+        new="(status := QUEUED) != QUEUED",
+        tests=(_STAYS,),
+    ),
+    Fault(
+        name="what had begun before it was cancelled is sent anew as if it had not",
+        path="orchestrator/engine/collecting/result_steps.py::_on_cancelled",
+        old="if not record.has_begun:",
+        new="if True:",
+        tests=(f"{_UNWELL}test_what_begins_as_it_is_cancelled_counts_as_an_execution",),
+    ),
+    Fault(
+        name="a job that is moved stays in the line of the member that is not well",
+        path="orchestrator/engine/collecting/result_steps.py::_on_cancelled",
+        old="return endpoint.homes.homeward(transitions.deferred(job, due_at=now, reason=ReasonCode.MOVED, at=now))",
+        new="return transitions.deferred(job, due_at=now, reason=ReasonCode.MOVED, at=now)",
+        tests=(f"{_UNWELL}test_what_is_moved_waits_in_the_line_of_the_pool",),
+    ),
+    Fault(
+        name="a member that is not well goes on taking jobs",
+        path="orchestrator/engine/pools/pool_member.py::PoolMember.is_well",
+        old="return self.health.state is not MemberState.UNWELL",
+        new="return True",
+        tests=(f"{_UNWELL}test_nothing_is_left_at_a_member_whose_workers_are_throttled",),
+    ),
+    Fault(
+        name="the members of a pool share the limits of one",
+        path="orchestrator/client/jobs/service.py::Service.endpoint",
+        old="limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)",
+        new="limiter = next((each.api.limiter for each in self._endpoints.values()), None) or RateLimiter(\n"
+        "    self.clock, self._limits, pacing=self._pacing\n"
+        ")",
+        tests=(f"{_FAST}test_each_member_has_limits_of_its_own",),
+    ),
+    Fault(
+        name="what is at a member that died is sent anew, whatever its run wants",
+        path="orchestrator/engine/hosting/pool_watch.py::PoolWatch._leave",
+        old="if self._settings_of[pool.run].on_uncertain is OnUncertain.RESUBMIT:",
+        new="if True:",
+        tests=(f"{_UNWELL}test_whoever_holds_what_is_uncertain_waits_for_a_member_that_died",),
+    ),
+    Fault(
+        name="what waits at a member that died waits for it",
+        path="orchestrator/engine/hosting/pool_watch.py::PoolWatch._leave",
+        old="if member.unheard_us >= DOUBT_US:",
+        new="if False:",
+        tests=(f"{_UNWELL}test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while",),
+    ),
+    Fault(
+        name="what is uncertain at a member that died is not cancelled there once it is back",
+        path="orchestrator/core/jobs/transition_type.py::leaves_in_doubt",
+        old="return step.event is Event.RETRIED and step.trouble is FailureClass.UNCERTAIN and before is State.OUTSTANDING",
+        new="return False",
+        tests=(f"{_UNWELL}test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while",),
+    ),
+    Fault(
+        name="the ledger does not learn which member took a job",
+        path="orchestrator/ledger/jobs/claims.py::Claims._claimed_for_run",
+        old="endpoint=taker",
+        new="endpoint=None",
+        tests=(f"{_FAST}test_each_member_gets_what_it_can_end_by_the_same_time",),
+    ),
+    Fault(
+        name="what failed at a member is tried again there",
+        path="orchestrator/engine/collecting/result_steps.py::on_failed",
+        old="other = endpoint.homes.other_than(job.run, endpoint.id)",
+        new="other = None",
+        tests=(f"{_FAST}test_what_fails_is_executed_again_at_another_member",),
+    ),
+)
