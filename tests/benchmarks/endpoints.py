@@ -1,9 +1,10 @@
 """Several runs in one engine: how much of their endpoints' allowances it uses, and how they share that of one.
 
-python -m tests.benchmarks.endpoints URL JOBS ENDPOINT:PRIORITY ...
+python -m tests.benchmarks.endpoints URL JOBS ENDPOINT[,ENDPOINT]...:PRIORITY ...
 
 That is the engine's process: it works on a ledger of its own, which it makes, in the folder in which it is started, and
-prints what it took for its runs, one for each argument, from the first request to the last outcome.
+prints what it took for its runs, one for each argument, from the first request to the last outcome. Several endpoints of
+one run are a pool.
 """
 
 import sqlite3
@@ -21,6 +22,7 @@ from orchestrator.cli.framework.runner import execute
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
@@ -74,7 +76,7 @@ def endpoints(jobs: int = JOBS) -> list[Figure]:
 def shared(jobs: int) -> list[Figure]:
     """Two runs of `jobs` jobs at one endpoint: what the one gets of it for what the other gets, by their weights."""
     with TemporaryDirectory() as name:
-        _served(Path(name), jobs, ["endpoint:0", f"endpoint:{PRIORITY}"])
+        served(Path(name), jobs, ["endpoint:0", f"endpoint:{PRIORITY}"])
         with closing(sqlite3.connect(Path(name) / "ledger.db")) as connection:
             sent = connection.execute(_SENT).fetchall()
     until = min(max(at for run, at in sent if run == which) for which, _ in sent)
@@ -91,10 +93,17 @@ def shared(jobs: int) -> list[Figure]:
     ]
 
 
-def _served(folder: Path, jobs: int, places: list[str]) -> tuple[Took, Observed]:
+def served(
+    folder: Path, jobs: int, places: list[str], *, execution_s: float = 0.0, workers: int = 0
+) -> tuple[Took, Observed]:
     """What the engine took to serve runs of `jobs` jobs at `places`, and what the service saw."""
     run, status = CONTRACT_LIMITS[Operation.RUN], CONTRACT_LIMITS[Operation.STATUS]
-    behaviour = Behaviour(answer_ms=(5.0, 20.0), limits=(run.requests, status.requests, run.window_s))
+    behaviour = Behaviour(
+        answer_ms=(5.0, 20.0),
+        limits=(run.requests, status.requests, run.window_s),
+        execution_s=execution_s,
+        workers=workers,
+    )
     with stand_in(behaviour) as service:
         command = [sys.executable, "-m", "tests.benchmarks.endpoints", service.url, str(jobs), *places]
         ended = measured(command, folder=folder, seconds_max=SECONDS_MAX)
@@ -106,7 +115,7 @@ def _served(folder: Path, jobs: int, places: list[str]) -> tuple[Took, Observed]
 def at_once(number: int, jobs: int) -> list[Figure]:
     """The figures of `number` runs of `jobs` jobs each, at endpoints of their own."""
     with TemporaryDirectory() as name:
-        took, seen = _served(Path(name), jobs, [f"endpoint-{n}:0" for n in range(number)])
+        took, seen = served(Path(name), jobs, [f"endpoint-{n}:0" for n in range(number)])
     assert [each.number for each in seen.endpoints.values()] == [jobs] * number, seen
     allowed = CONTRACT_LIMITS[Operation.RUN]
     used = [100 * each.per_s * allowed.window_s / allowed.requests for each in seen.endpoints.values()]
@@ -159,8 +168,11 @@ async def _finished(progress: Progress) -> None:
 
 async def _taken_in(engine: Engine, url: str, place: str, jobs: int) -> Run:
     ledger = engine.ledger
-    endpoint, _, priority = place.partition(":")
-    settings = RunSettings(priority=int(priority), breaker=OFF)  # else few go before the first has succeeded
+    names, _, priority = place.partition(":")
+    endpoint, *others = names.split(",")
+    members = tuple(map(MemberSettings, (endpoint, *others))) if others else ()
+    # else few go before the first has succeeded
+    settings = RunSettings(priority=int(priority), breaker=OFF, members=members)
     run = await ledger.runs.create(name=place, service_url=url, endpoint=endpoint, source="/x", settings=settings)
     intake = await ledger.runs.intakes.start(run)
     await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))

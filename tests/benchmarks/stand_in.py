@@ -31,6 +31,7 @@ _WEBHOOK: Final = b'"webhook":"'
 _LENGTH: Final = b"content-length:"
 _IN_PROGRESS: Final = b'{"id":"%b","status":"IN_PROGRESS","delayTime":12}'
 _LARGE: Final = b'{"delayTime":12,"executionTime":340,"id":"%b","output":{"data":"%b"},"status":"COMPLETED"}'
+_HEALTH: Final = b'{"jobs":{"inProgress":%d,"inQueue":0},"workers":{"idle":%d,"running":%d,"throttled":0}}'
 _SPREAD: Final = 0.618_033_988_749_895
 """Multiples of the golden ratio, without their whole part, fill 0 to 1 evenly, however many there are."""
 
@@ -54,6 +55,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     execution_s: float = 0.0
     """A job has finished so long after its `/run`."""
+
+    workers: int = 0
+    """So many each endpoint says to have, and how many of them work; none: it says nothing of itself."""
 
     limits: tuple[int, int, float] | None = None
     """Requests of `/run` and of `/status` in any so many seconds (an exact sliding log); the others get 429."""
@@ -149,6 +153,7 @@ class Service:
         self._is_counting = behaviour.limits is not None
         self._finish_at: dict[bytes, float] = {}
         self._unknown_finish_at = time.perf_counter() + behaviour.execution_s
+        self._working_until: defaultdict[bytes, deque[float]] = defaultdict(deque)
         self.runs: defaultdict[str, Runs] = defaultdict(Runs)
         self.first_status_at: float | None = None
         self.throttled = self.cut = 0
@@ -163,13 +168,15 @@ class Service:
             write(response(429, b"{}"))
         elif is_run:
             self.runs[endpoint.decode()].count(now)
+            if self._behaviour.workers:
+                self._working_until[endpoint].append(now + self._behaviour.execution_s)
             self._run(body, write)
         else:
             remote_id = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
             if self.first_status_at is None and remote_id != b"health":
                 self.first_status_at = now
             if remote_id == b"health":  # a key that is refused is refused everywhere
-                self._later(write, response(self._behaviour.status, b'{"jobs":{},"workers":{}}'))
+                self._later(write, response(self._behaviour.status, self._health(endpoint, now)))
                 return
             has_finished = now >= self._finish_at.get(remote_id, self._unknown_finish_at)
             if has_finished and self._random.random() < self._behaviour.cut_share:
@@ -178,6 +185,14 @@ class Service:
                 self._later(cut, whole[: len(whole) * 2 // 3])
             else:
                 self._later(write, response(200, self._record(remote_id) if has_finished else _IN_PROGRESS % remote_id))
+
+    def _health(self, endpoint: bytes, now: float) -> bytes:
+        if not self._behaviour.workers:
+            return b'{"jobs":{},"workers":{}}'
+        until = self._working_until[endpoint]
+        while until and until[0] <= now:
+            until.popleft()
+        return _HEALTH % (len(until), self._behaviour.workers - len(until), len(until))
 
     def _run(self, body: bytes, write: Callable[[bytes], None]) -> None:
         remote_id = b"job-%d" % next(self._numbers)

@@ -14,6 +14,7 @@ from tests.benchmarks import (
     files,
     official,
     outputs,
+    pools,
     program,
     restart,
     runs,
@@ -64,6 +65,14 @@ def test_several_runs_at_several_endpoints_go_side_by_side() -> None:
     assert value_of("3 endpoints: answered 429", figures) == 0
     assert 20 < value_of("3 endpoints: use of the least used one", figures) < 200
     assert 0 < value_of("3 endpoints: of one core", figures) <= 200
+
+
+@pytest.mark.slow
+def test_members_of_a_pool_are_busy_side_by_side_within_their_limits() -> None:
+    figures = pools.pools(400)
+    assert value_of("answered 429", figures) == 0
+    assert value_of("4 members: submissions", figures) > 100
+    assert value_of("the least busy member's part of what it may take", figures) > 50
 
 
 @pytest.mark.slow
