@@ -118,7 +118,7 @@ async def test_a_question_that_takes_too_long_is_really_ended(ledger: Path) -> N
 async def test_no_more_pages_are_read_at_once_than_there_are_connections(ledger: Path) -> None:
     inside = 0
     most = 0
-    full = anyio.Event()
+    full, looked = anyio.Event(), anyio.Event()
 
     async def read(reader: LedgerReader) -> None:
         nonlocal inside, most
@@ -127,13 +127,16 @@ async def test_no_more_pages_are_read_at_once_than_there_are_connections(ledger:
             most = max(most, inside)
             if inside == READS_AT_ONCE:
                 full.set()
-            await full.wait()
-            await anyio.lowlevel.checkpoint()
+            await looked.wait()
             inside -= 1
 
     async with reader_of(ledger) as reader, anyio.create_task_group() as group:
         for _ in range(3 * READS_AT_ONCE):
             group.start_soon(read, reader)
+        await full.wait()
+        for _ in range(3 * READS_AT_ONCE):  # each takes as long as the others would need to get in
+            await reader.version()
+        looked.set()
     assert most == READS_AT_ONCE
 
 
