@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.crashes.commits import LongWorld, commits_of_a_run, killed
+from tests.crashes.pooled import PoolWorld
 
 STRIDE = 4
 LONG_STRIDE = 29
+POOL_STRIDE = 17
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,17 @@ def test_a_run_of_resumable_jobs_killed_at_any_of_its_commits_goes_on_from_what_
         folder = tmp_path / str(number)
         folder.mkdir()
         killed(folder, number, after=number % 2 == 0, kind=LongWorld)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [True, False], ids=["after", "before"])
+def test_a_pool_killed_at_any_of_its_commits_moves_what_waits_once_and_executes_nothing_twice(
+    tmp_path: Path, after: bool
+) -> None:
+    commits = commits_of_a_run(tmp_path, PoolWorld)
+    assert commits > 120, "the run has become too small to show anything"
+
+    for number in range(1 + after, commits + 1, POOL_STRIDE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        killed(folder, number, after=after, kind=PoolWorld)

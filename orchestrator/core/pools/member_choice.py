@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from orchestrator.core.pools.member import Prefer
 from orchestrator.units import SECOND_US
@@ -25,7 +26,8 @@ AHEAD_US: Final = 20 * SECOND_US
 FIRST: Final = 4
 """So many jobs a member gets beyond its workers of which nothing is known, and twice as many as have ended."""
 
-HALVINGS: Final = 40
+NEAR_US: Final = 1_000.0
+"""To within this time it is found out when all will have ended."""
 
 
 class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,10 +71,15 @@ def rooms(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]
     return {number: min(speed.ends_by(by_us), speed.room(AHEAD_US)) for number, speed in speeds.items()}
 
 
-def soonest(members: Mapping[int, MemberFacts]) -> int | None:
-    """The one of `members` at which a further job is expected to end first."""
-    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
-    return min(speeds, key=lambda number: speeds[number].next_ends_us, default=None)
+def soonest(members: Mapping[int, MemberFacts], bound: Mapping[int, int]) -> int:
+    """The one of `members`, of which there are some, at which a further job is expected to end first, where so many are
+    `bound` for each.
+    """
+    with_bound = {
+        number: replace(facts, at_service=facts.at_service + bound.get(number, 0)) for number, facts in members.items()
+    }
+    speeds = {number: _Speed(facts, members.values()) for number, facts in with_bound.items()}
+    return min(speeds, key=lambda number: speeds[number].next_ends_us)
 
 
 class _Speed:
@@ -89,6 +96,12 @@ class _Speed:
         workers = max(1, facts.workers)
         self.per_us = (facts.per_s or workers * SECOND_US / self.execution_us) / SECOND_US
         self.at_once = max(1.0, self.per_us * self.execution_us)
+
+        self.surplus = self.at_once - self.execution_us * self.per_us - facts.at_service
+        """With what it ends in a time, parts of jobs counted: how many further ones these are."""
+
+        self.from_us = max(self.execution_us, -self.surplus / self.per_us)
+        """None of them ends before."""
 
     @property
     def next_ends_us(self) -> float:
@@ -113,18 +126,26 @@ class _Speed:
 
 
 def _ended_by_us(waiting: int, speeds: Sequence[_Speed]) -> float:
-    """The soonest time within which all together end so many further jobs."""
-    if not speeds:
+    """The soonest time within which all together end so many further jobs.
+
+    Parts of jobs counted, it is reckoned; only whole ones end, so it is somewhat later: each may lack one.
+    """
+    if waiting <= 0 or not speeds:
         return 0.0
-    least, most = 0.0, max(each.next_ends_us + waiting / each.per_us for each in speeds)
-    for _ in range(HALVINGS):
+    begun, surplus, per_us = 0, 0.0, 0.0
+    least = math.inf
+    for speed in sorted(speeds, key=lambda each: each.from_us):
+        if least <= speed.from_us:
+            break
+        begun, surplus, per_us = begun + 1, surplus + speed.surplus, per_us + speed.per_us
+        least = max(speed.from_us, (waiting - surplus) / per_us)
+    most = least + begun / per_us
+    while most - least > NEAR_US:
         middle = (least + most) / 2
         if sum(each.ends_by(middle) for each in speeds) >= waiting:
             most = middle
         else:
             least = middle
-        if most - least < 1.0:
-            break
     return most
 
 

@@ -15,7 +15,7 @@ class OtherMembers(Protocol):
     """A pool, to one of its members."""
 
     def other_than(self, endpoint: int) -> int | None:
-        """The member beside `endpoint` that is well, and where a further job is to be; None: there is no other."""
+        """Where a job is to wait that failed at `endpoint`, if another member is well; None: there is none."""
         ...
 
 
@@ -55,6 +55,6 @@ class RunHomes:
         return replace(step, after=replace(step.after, endpoint=home))
 
     def other_than(self, run: int, endpoint: int) -> int | None:
-        """The member of the run's pool where an execution should be that comes after one at `endpoint`."""
+        """Where in the run's pool a job is to wait whose execution at `endpoint` failed, if another member is well."""
         pool = self.pools.get(run)
         return None if pool is None or endpoint not in self.members[run] else pool.other_than(endpoint)

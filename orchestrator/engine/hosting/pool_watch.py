@@ -72,7 +72,7 @@ class PoolWatch:
                 await self._ledger.jobs.cancels.take_back(number)
         for pool in list(self._pools.of.values()):
             for number in [number for number, member in pool.members.items() if not member.is_well]:
-                if pool.other_than(number) is not None:
+                if pool.has_other(number):
                     await self._leave(pool, number, pool.members[number])
         for number in changed:
             members[number].endpoint.changes.wake()

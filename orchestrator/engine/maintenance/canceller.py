@@ -17,7 +17,13 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.stuck_jobs import QUEUED
-from orchestrator.core.service.outcomes import Terminal, Unfinished, cancel_outcome, status_outcome
+from orchestrator.core.service.outcomes import (
+    TERMINAL_STATUSES,
+    Terminal,
+    Unfinished,
+    cancel_outcome,
+    status_outcome,
+)
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -150,11 +156,18 @@ class Canceller:
         return found.record.status if isinstance(found, Unfinished | Terminal) else None
 
     async def _leave(self, owed: OwedCancel, status: str | None, until: dict[int, int | None]) -> None:
-        """What is to be moved does not wait there any more, as its `status` says; where that is None nobody knows."""
+        """What is to be moved does not wait there any more, as its `status` says; where that is None nobody knows.
+
+        Of what is over it stays known why it was to be cancelled: that may be what ended it, by a request whose answer
+        nobody has heard.
+        """
         if status is None:
             self._put_off(owed, 0, until)
             return
         self._troubles.pop(owed.submission, None)
+        if status in TERMINAL_STATUSES:
+            until[owed.submission] = None
+            return
         await self._ledger.jobs.cancels.drop([owed.submission])
         self._endpoints[owed.endpoint].outstanding.hint(owed.job)
 

@@ -37,6 +37,11 @@ class MemberLine:
         return max(self._pool.room(self._endpoint.id), int(self.may_be_bound))
 
     @property
+    def next_room_s(self) -> float:
+        """Where it may take none: seconds after which it is worth while to ask again, without news."""
+        return self._pool.next_room_s(self._endpoint.id)
+
+    @property
     def gate(self) -> GateResult | None:
         """Whether it gets anything; None where it is no member any more."""
         return self._pool.gate(self._endpoint.id)
@@ -49,6 +54,7 @@ class MemberLine:
         )
         claimed_jobs.add(taken.claims)
         self.may_be_bound = len(taken.claims) == most
+        self._pool.claimed_bound(self._endpoint.id, len(taken.claims), is_all=not self.may_be_bound)
         return taken.claims
 
     def along_home(self, line: ClaimLine) -> ClaimLine:

@@ -68,6 +68,12 @@ class PoolMember:
         )
 
     @property
+    def ends_every_s(self) -> float:
+        """The time between two ends while jobs wait there; 0 while that is not known."""
+        per_s = self.pace.per_s
+        return 1 / per_s if per_s else 0.0
+
+    @property
     def _at_service(self) -> int:
         """What the service had when it told that last, with what was sent since and without what has ended: of most of
         that nobody has heard yet.

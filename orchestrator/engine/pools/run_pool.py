@@ -1,6 +1,8 @@
 """The pool of one run: how many jobs each of its members may take now, and whether any."""
 
+from collections import Counter
 from collections.abc import Callable, Collection
+from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import GateResult
@@ -10,6 +12,9 @@ from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms,
 from orchestrator.engine.pools.pool_member import PoolMember
 from orchestrator.engine.runtime.progress import Progress, RecentEnds
 from orchestrator.settings.run_settings import RunSettings
+
+LOOK_AGAIN_S_MAX: Final = 1.0
+"""After that a member looks whether it may take more in any case: others may have come to be slower, or unwell."""
 
 
 class RunPool:
@@ -25,6 +30,9 @@ class RunPool:
 
         self.ends: dict[int, RecentEnds] = {}
         """How many of its jobs have ended at each, of late."""
+
+        self._bound: Counter[int] = Counter()
+        """How many jobs wait for which member alone, as far as is known."""
 
         self._names: dict[int, str] = {}
         self._progress = progress
@@ -59,12 +67,32 @@ class RunPool:
         )
         return rooms(facts, self._facts_by_price()).get(endpoint, 0)
 
+    def next_room_s(self, endpoint: int) -> float:
+        """Where the member may take none: seconds after which it is worth while to ask again, without news."""
+        member = self.members.get(endpoint)
+        return LOOK_AGAIN_S_MAX if member is None else min(member.ends_every_s, LOOK_AGAIN_S_MAX)
+
+    def has_other(self, endpoint: int) -> bool:
+        """Whether a member beside `endpoint` is well."""
+        return any(member.is_well for number, member in self.members.items() if number != endpoint)
+
     def other_than(self, endpoint: int) -> int | None:
-        """The member beside `endpoint` that is well, and where a further job is to be; None: there is no other."""
+        """Where a job is to wait that failed at `endpoint`: for the member beside it that is well, and would end it
+        soonest, after what waits for that one already; for any, where `endpoint` takes nothing itself. None where no
+        other is well.
+        """
+        if not self.has_other(endpoint):
+            return None
+        if not self.members[endpoint].is_well:
+            return self.home
         others = {number: facts for number, facts in self._facts_by_price().items() if number != endpoint}
-        if self._settings().prefer is Prefer.CHEAP:
-            return next(iter(others), None)
-        return soonest(others)
+        found = next(iter(others)) if self._settings().prefer is Prefer.CHEAP else soonest(others, self._bound)
+        self._bound[found] += found != self.home
+        return found
+
+    def claimed_bound(self, endpoint: int, claimed: int, *, is_all: bool) -> None:
+        """The member has claimed so many of the jobs that wait for it alone, and with `is_all` there are no more."""
+        self._bound[endpoint] = 0 if is_all else max(0, self._bound[endpoint] - claimed)
 
     def _facts_by_price(self) -> dict[int, MemberFacts]:
         """Of those that may get anything, cheapest first; of as cheap ones as they are named."""

@@ -63,12 +63,14 @@ class ClaimTurns:
                 continue
             available = at_once if result.most is None else min(at_once, result.most)
             wanted = min(available - ahead, self.admissible(run))
+            room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
             if wanted > 0 and run.member_line is not None and operation is not Operation.RETRY:
                 wanted = min(wanted, run.member_line.room)
+                if wanted == 0:
+                    room_s = max(room_s, run.member_line.next_room_s)
             if available - ahead > available // 2 and wanted > 0:
                 found[run.run] = wanted
             else:
-                room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
                 again_s = min(again_s, max(room_s, wished_s - AHEAD_S))
         return found, again_s
 

@@ -18,7 +18,7 @@ def known(per_s: float, *, at_service: int = 0, execution_s: float = 1.0) -> Mem
 def test_a_single_job_goes_only_where_it_ends_first() -> None:
     members = {1: known(1, execution_s=4), 2: known(4, execution_s=1), 3: known(2, execution_s=2)}
     assert rooms(PoolFacts(waiting=1), members) == {1: 0, 2: 4, 3: 0}
-    assert soonest(members) == 2
+    assert soonest(members, {}) == 2
 
 
 def test_what_waits_is_shared_so_that_all_end_together() -> None:
@@ -29,7 +29,8 @@ def test_what_waits_is_shared_so_that_all_end_together() -> None:
 def test_who_has_much_before_it_gets_less() -> None:
     found = rooms(PoolFacts(waiting=10), {1: known(1), 2: known(1, at_service=8)})
     assert found == {1: 9, 2: 1}
-    assert soonest({1: known(1, at_service=5), 2: known(1)}) == 2
+    assert soonest({1: known(1, at_service=5), 2: known(1)}, {}) == 2
+    assert soonest({1: known(1, at_service=5), 2: known(1)}, {2: 6}) == 1
 
 
 def test_no_member_has_more_waiting_than_it_ends_in_a_while() -> None:
@@ -78,7 +79,6 @@ def test_the_dearer_wait_until_it_is_known_how_long_jobs_wait_at_the_cheapest() 
 
 def test_a_pool_without_members_that_are_well_has_no_room() -> None:
     assert rooms(PoolFacts(waiting=10), {}) == {}
-    assert soonest({}) is None
 
 
 FACTS = st.builds(

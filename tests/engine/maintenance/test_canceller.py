@@ -326,3 +326,21 @@ async def test_continue_takes_back_what_is_owed_for_uncertain_submissions_too(tm
         await tell(p, await submission_of(p), says("IN_PROGRESS", "r-1"))
         await anyio.sleep(10)
         assert transport.of("cancel") == []
+
+
+async def test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_heard_that_it_was_cancelled(
+    tmp_path: Path,
+) -> None:
+    transport = Scripted(
+        run=in_turn(says("IN_QUEUE", "r-1"), says("IN_QUEUE", "r-2")),
+        status=lambda asked: CANCELLED if asked.remote_id == "r-1" else COMPLETED,
+    )
+    async with process(tmp_path / "db", transport) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING)
+        await p.ledger.jobs.cancels.owe([1], CancelWhy.MOVED, now=p.clock.now())
+        await p.canceller.finish()
+        await p.start("collector")
+        await p.finish()
+        assert await p.story() == ["claimed", "accepted", "deferred", "claimed", "accepted", "completed"]
+        assert transport.of("cancel") == []

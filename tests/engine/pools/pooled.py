@@ -11,7 +11,7 @@ import msgspec
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
-from orchestrator.errors import NotSent
+from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
@@ -31,12 +31,18 @@ class DyingTransport(httpx.AsyncBaseTransport):
         self.before_cancel: Callable[[], Awaitable[None]] | None = None
         """What happens before a `/cancel` gets there."""
 
+        self.loses_cancels = False
+        """Whether the answer to a `/cancel` is lost."""
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self.before_cancel is not None and "/cancel/" in request.url.path:
             await self.before_cancel()
         if request.url.path.split("/")[2] in self._dead:
             raise NotSent("the connection was refused")
-        return await self._way.handle_async_request(request)
+        answer = await self._way.handle_async_request(request)
+        if self.loses_cancels and "/cancel/" in request.url.path:
+            raise Unanswered("its answer was lost")
+        return answer
 
 
 class Pooled:

@@ -52,3 +52,18 @@ async def test_each_member_has_limits_of_its_own(tmp_path: Path) -> None:
         assert took_s < 2 * 45 / 15 * 10, "one allowance for all would take three times as long as theirs"
         figures = {each: pool.service.gate.meters.figures(each, JobOperation.RUN) for each in (SLOW, MIDDLE, QUICK)}
         assert max(each.window_max for each in figures.values()) <= 5
+
+
+async def test_what_fails_all_at_once_is_shared_by_those_that_are_well(tmp_path: Path) -> None:
+    def first_fails(raw: bytes, number: int) -> WorkerResult:
+        if raw in failed:
+            return WorkerResult(output=raw)
+        failed.add(raw)
+        return WorkerResult(error="no")
+
+    failed: set[bytes] = set()
+    members = {SLOW: 30, MIDDLE: 2, QUICK: 2}
+    async with pooled(tmp_path, members, jobs=34, seconds=10.0, work=first_fails) as pool:
+        await pool.run()
+        done = await pool.done_at()
+        assert min(done[MIDDLE], done[QUICK]) > 10

@@ -75,6 +75,17 @@ async def test_what_begins_before_its_cancelling_is_confirmed_stays(tmp_path: Pa
         assert (await pool.done_at())[SLOW] > 4
 
 
+async def test_what_was_cancelled_without_an_answer_is_sent_anew(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 2, QUICK: 2}, jobs=16, seconds=10.0) as pool:
+        await pool.p.begin()
+        await anyio.sleep(5)
+        pool.way.loses_cancels = True
+        pool.service.scale(SLOW, THROTTLED_FOUR)
+        await pool.p.finish()
+        assert [n for n in range(1, 17) if await pool.sent_to(n) == [SLOW, QUICK]]
+        assert (pool.service.paid, len(await pool.p.results())) == (16, 16)
+
+
 async def test_what_begins_as_it_is_cancelled_counts_as_an_execution(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=24, seconds=10.0) as pool:
 

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 _UNWELL = "tests/engine/pools/test_unwell.py::"
+_CANCELS = "tests/engine/maintenance/test_canceller.py::"
 _FAST = "tests/engine/pools/test_fast.py::"
 _STAYS = f"{_UNWELL}test_what_begins_before_its_cancelling_is_confirmed_stays"
 
@@ -88,5 +89,21 @@ FAULTS: tuple[Fault, ...] = (
         old="other = endpoint.homes.other_than(job.run, endpoint.id)",
         new="other = None",
         tests=(f"{_FAST}test_what_fails_is_executed_again_at_another_member",),
+    ),
+    Fault(
+        name="what was cancelled without an answer is taken for cancelled by somebody else",
+        path="orchestrator/engine/maintenance/canceller.py::Canceller._leave",
+        old="if status in TERMINAL_STATUSES:",
+        new="if False:",
+        tests=(
+            f"{_CANCELS}test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_heard_that_it_was_cancelled",
+        ),
+    ),
+    Fault(
+        name="what fails all at once waits for one member alone",
+        path="orchestrator/engine/pools/run_pool.py::RunPool.other_than",
+        old="self._bound[found] += found != self.home",
+        new="pass",
+        tests=(f"{_FAST}test_what_fails_all_at_once_is_shared_by_those_that_are_well",),
     ),
 )
