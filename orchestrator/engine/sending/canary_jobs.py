@@ -14,37 +14,34 @@ class CanaryJobs:
         self._run = run
         self._ledger = ledger
         self.ids: frozenset[int] = frozenset()
-        """The same, once it is known how they stand."""
+        """The same, once it is asked how they stand."""
 
-        self._jobs: dict[int, Job] | None = None
+        self.is_known = False
+        """Whether it is known how all of them stand."""
+
+        self._jobs: dict[int, Job] = {}
         self._has_passed = False
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known how its jobs stand."""
-        return self._jobs is not None
 
     @property
     def is_awaited(self) -> bool:
         """Whether rows go first that have not succeeded yet."""
-        return self._jobs is not None and not self._has_passed
+        return self.is_known and not self._has_passed
 
     async def choose(self, rows: int, share: int) -> None:
         """Chooses so many rows, where none were chosen, and finds out how their jobs stand."""
         if not self.chosen:  # a run whose rows are yet to come has none that could go first
             self.chosen = await self._ledger.jobs.brakes.choose(self._run, rows)
-        if self._jobs is None and self.chosen:
+        if not self.is_known and self.chosen:
             self.ids = frozenset(self.chosen)
-            self._jobs = {}  # what steps tell from now on is newer
             known = await self._ledger.jobs.of(self.chosen)
-            self._jobs = {**known, **self._jobs}
+            self._jobs = {**known, **self._jobs}  # what steps have told meanwhile is newer
             self._has_passed = self.facts(share).has_passed
+            self.is_known = True
 
     def observe(self, job: Job, share: int) -> CanaryFacts | None:
         """`job`, one of `ids`, has taken a step. Returns how they stand where with that enough have succeeded."""
-        if self._jobs is not None:
-            self._jobs[job.id] = job
-        if self._has_passed or not (facts := self.facts(share)).has_passed:
+        self._jobs[job.id] = job
+        if not self.is_awaited or not (facts := self.facts(share)).has_passed:
             return None
         self._has_passed = True
         return facts
@@ -53,7 +50,7 @@ class CanaryJobs:
         """How they stand, of which `share` must succeed. `by_retry`: of those due only that are sent so (None: all),
         but for as many as are about to be claimed.
         """
-        jobs, now = list((self._jobs or {}).values()), self._ledger.now()
+        jobs, now = list(self._jobs.values()), self._ledger.now()
         queued = [job for job in jobs if job.state is State.QUEUED]
         mine = [job for job in queued if by_retry is None or ((job.retry_until or 0) > now) is by_retry]
         due = sum(job.due_at <= now for job in mine)
