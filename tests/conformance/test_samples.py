@@ -1,6 +1,7 @@
 """Samples: how runs, endpoints and the process stood, of a time, of late, and for as long as they are kept."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
 
@@ -114,6 +115,22 @@ async def test_a_longer_time_has_no_more_points(open_file: OpenLedger) -> None:
             ats = [each.at for each in found.samples]
             assert ats == list(range(ats[0], NOON + 1, spacing * SECOND_US))
             assert ats[0] <= NOON - hours * HOUR_US < ats[1]  # from the one before it counters have grown
+
+
+async def test_of_a_year_no_more_is_read_than_a_chart_has_points(open_file: OpenLedger) -> None:
+    times = range(NOON - 20 * DAY_US, NOON + 1, 600 * SECOND_US)
+    async with open_file(clock=VirtualClock()) as ledger:
+        await written(ledger, 1, (at for at in times if not NOON - 9 * DAY_US < at < NOON - 7 * DAY_US))
+        since, until = NOON - 19 * DAY_US, NOON - 1
+        found = await ledger.samples.of_run(1, since, until)
+        assert found.spacing_s == 6_000
+        width = 6_000 * SECOND_US
+        ats = [each.at for each in found.samples]
+        assert ats[0] <= since < ats[1]
+        assert all(at % width == 0 for at in ats[:-1])
+        assert ats[-1] == NOON - 600 * SECOND_US
+        assert max(after - before for before, after in pairwise(ats)) == 29 * width  # two days, to the end of a stretch
+        assert [each.ends["succeeded"] * SECOND_US for each in found.samples] == ats
 
 
 async def test_a_run_that_is_deleted_takes_its_samples_along(open_file: OpenLedger) -> None:

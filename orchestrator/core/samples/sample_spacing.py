@@ -63,6 +63,15 @@ def thinned(samples: Sequence[Sample], at: Callable[[Sample], int], spacing_s: i
     return list(last_of.values())
 
 
+def stretches(since: int, until: int, spacing_s: int) -> list[tuple[int, int]]:
+    """The stretches of `thinned` of the time after `since` and until `until`, each as the moment after which it begins
+    and the one until which it lasts.
+    """
+    width = spacing_s * SECOND_US
+    ends = range((since // width + 1) * width, until + width, width)
+    return [(max(end - width, since), min(end, until)) for end in ends]
+
+
 def expired_before(step_s: int, now: int) -> int:
     """Samples of this step that are older are deleted."""
     return now - KEPT_FOR_US[step_s]

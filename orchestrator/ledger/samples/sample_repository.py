@@ -3,7 +3,7 @@
 Nothing here fails for want of samples: a ledger that nobody worked on has none, and answers with nothing.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
@@ -13,7 +13,15 @@ from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
 from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.rates import EndsOfRun
-from orchestrator.core.samples.sample_spacing import COARSEST_S, STEPS_S, expired_before, spacing_for, step_for, thinned
+from orchestrator.core.samples.sample_spacing import (
+    COARSEST_S,
+    STEPS_S,
+    expired_before,
+    spacing_for,
+    step_for,
+    stretches,
+    thinned,
+)
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
@@ -55,15 +63,13 @@ class _SampleTable(Generic[Sampled]):
             row.at > bindparam("since"),
             row.at <= bindparam("until"),
         )
-        latest = (
-            select(func.max(row.at))
-            .where(of == field(0), row.step_s == field(1), row.at <= bindparam("until"))
-            .scalar_subquery()
+        last = select(func.max(row.at)).where(
+            of == field(0), row.step_s == field(1), row.at > field(2), row.at <= field(3)
         )
-        places = select(field(0).label("of"), field(1).label("step"), latest.label("latest")).select_from(BATCH)
-        place = places.subquery()
-        self.latest = select(of, row.at, row.body).join(
-            place, (of == place.c.of) & (row.step_s == place.c.step) & (row.at == place.c.latest)
+        places = select(field(0).label("of"), field(1).label("step"), last.scalar_subquery().label("last"))
+        place = places.select_from(BATCH).subquery()
+        self.last_of_each = select(of, row.at, row.body).join(
+            place, (of == place.c.of) & (row.step_s == place.c.step) & (row.at == place.c.last)
         )
         self.expired = (
             select(of, row.at)
@@ -94,22 +100,32 @@ class SampleSeries(Repository, Generic[Sampled]):
         last one until `since`, from which on counters have grown, unless it is long ago.
         """
         step, spacing_s = step_for(since, until), spacing_for(since, until)
-        found: list[Sampled] = []
-        for each in STEPS_S:
-            if each >= step:
-                given = {"of": of, "step": each, "since": since - spacing_s * SECOND_US, "until": until}
+        since -= spacing_s * SECOND_US
+        steps = [each for each in STEPS_S if each >= step]
+        if spacing_s > step:  # of a year there are fifty thousand
+            parts = stretches(since, until, spacing_s)
+            last = await self._last_of_each((of, each, after, upto) for each in steps for after, upto in parts)
+            found = [sample for _, sample in last]
+        else:
+            found = []
+            for each in steps:
+                given = {"of": of, "step": each, "since": since, "until": until}
                 found += [self._sample(at, body) for at, body in await self._access.rows(self._table.between, given)]
         found.sort(key=_at)
         return SampledTime(spacing_s=spacing_s, samples=thinned(found, _at, spacing_s))
 
     async def latest(self, among: Collection[int], *, until: int = NUMBER_MAX) -> dict[int, Sampled]:
         """The latest sample of each of these that has one; of those until `until`."""
-        given = {**batch_of((of, step) for of in among for step in STEPS_S), "until": until}
         found: dict[int, Sampled] = {}
-        for of, at, body in await self._access.rows(self._table.latest, given):
-            if of not in found or found[of].at < at:
-                found[of] = self._sample(at, body)
+        for of, sample in await self._last_of_each((of, step, -1, until) for of in among for step in STEPS_S):
+            if of not in found or found[of].at < sample.at:
+                found[of] = sample
         return found
+
+    async def _last_of_each(self, parts: Iterable[tuple[int, int, int, int]]) -> list[tuple[int, Sampled]]:
+        """Of each part (of what, step, after, until) that has any, the last sample, with what it is of."""
+        rows = await self._access.rows(self._table.last_of_each, batch_of(parts))
+        return [(of, self._sample(at, body)) for of, at, body in rows]
 
     async def write(self, transaction: Transaction, step_s: int, at: int, samples: Mapping[int, Sampled]) -> None:
         """Writes down how these stood at `at`, in the place of what was written of that moment and step before."""

@@ -14,6 +14,7 @@ from orchestrator.core.samples.sample_spacing import (
     longest_step,
     spacing_for,
     step_for,
+    stretches,
     thinned,
 )
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
@@ -82,3 +83,21 @@ def test_whole_days_of_samples_are_no_more_points_than_a_chart_has() -> None:
     since = NOW - 30 * DAY_US
     samples = list(range(since, NOW, 600 * SECOND_US))
     assert POINTS_MAX - 20 <= len(thinned(samples, itself, spacing_for(since, NOW))) <= POINTS_MAX + 1
+
+
+@given(
+    ats=st.lists(st.integers(0, 10_000)).map(sorted),
+    since=st.integers(0, 9_000),
+    lasts=st.integers(1, 5_000),
+    spacing_s=st.sampled_from((10, 60, 600)),
+)
+def test_the_last_one_of_each_stretch_is_what_thinning_leaves(
+    ats: Sequence[int], since: int, lasts: int, spacing_s: int
+) -> None:
+    since, until = since * SECOND_US, (since + lasts) * SECOND_US
+    found = [at * SECOND_US for at in ats if since < at * SECOND_US <= until]
+    parts = stretches(since, until, spacing_s)
+    lasting = [max((at for at in found if after < at <= upto), default=None) for after, upto in parts]
+    assert [at for at in lasting if at is not None] == thinned(found, itself, spacing_s)
+    assert [after for after, _ in parts] == [since, *(upto for _, upto in parts[:-1])]
+    assert parts[-1][1] == until

@@ -19,7 +19,7 @@ from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply_transitions
-from orchestrator.units import MIB
+from orchestrator.units import DAY_US, MIB
 from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
 from tests.simulation.clock import EPOCH_AT
@@ -119,6 +119,10 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "samples": (
         "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at>? AND at<?)",
         lambda ledger: ledger.samples.of_run(1, AT, 2 * AT),
+    ),
+    "samples of a year": (
+        "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at=?)",
+        lambda ledger: ledger.samples.of_run(1, AT, AT + 365 * DAY_US),
     ),
     "latest samples": (
         "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at=?)",
