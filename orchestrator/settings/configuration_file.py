@@ -8,10 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+from orchestrator.core.service.endpoint_headers import EndpointHeaders
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
+from orchestrator.settings.parsers.endpoint_tables import EndpointTables, endpoint_tables, headers_by_url
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind
 from orchestrator.settings.value_types import texts as any_texts
@@ -44,7 +46,10 @@ runs, which stands alone in files without such tables.
 _TABLES: Final = {
     EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
     DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
-    ENDPOINTS_TABLE: f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]",
+    ENDPOINTS_TABLE: (
+        f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123] or, of a URL,"
+        f' [{ENDPOINTS_TABLE}."https://host/v1"]'
+    ),
     POOLS_TABLE: (
         f"{POOLS_TABLE} has a table for each pool, as in [{POOLS_TABLE}.captions] and, below it, endpoints ="
         ' ["abc123", "def456"]'
@@ -137,6 +142,7 @@ class ConfigurationFile:
         self._path = path
         self._members = {} if path is None else _read(path)
         self._tables = {name: self._table(name, how) for name, how in _TABLES.items()}
+        self._tables[ENDPOINTS_TABLE], self._headers = self._split_endpoints()
         self.targets = self._split_targets()
         """The tables of those who can be told, as they are written; `settings.monitoring` reads them."""
 
@@ -145,6 +151,19 @@ class ConfigurationFile:
         if not isinstance(members, dict):
             raise UsageError(f"{self._path}: {how}")
         return members
+
+    def _split_endpoints(self) -> EndpointTables:
+        try:
+            return endpoint_tables(self._tables[ENDPOINTS_TABLE])
+        except ValueError as error:
+            raise UsageError(f"[{ENDPOINTS_TABLE}] of {self._path}: {error}") from None
+
+    def headers(self, environ: Mapping[str, str]) -> Mapping[str, EndpointHeaders]:
+        """What requests to endpoints that are URLs carry besides, by URL. Raises `UsageError`."""
+        try:
+            return headers_by_url(self._headers, environ)
+        except ValueError as error:
+            raise UsageError(f"[{ENDPOINTS_TABLE}] of {self._path}: {error}") from None
 
     def _split_targets(self) -> Mapping[str, object]:
         given = self._members.get(NOTIFY_TABLE)
@@ -178,9 +197,10 @@ class ConfigurationFile:
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """Which hold the keys of these accounts."""
+        """Which hold the keys of these accounts, and what is secret of headers."""
         accounts = self._tables[PROFILES_TABLE].values()
-        return frozenset(str(each.get(PROFILE_KEY.key, "")).removeprefix("env:") for each in accounts)
+        keys = frozenset(str(each.get(PROFILE_KEY.key, "")).removeprefix("env:") for each in accounts)
+        return keys.union(*(each.variables for each in self.headers({}).values()))
 
     def of_section(self, section: Section) -> Layer:
         """What it says of all that a section is about."""

@@ -9,8 +9,11 @@ import msgspec
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.addresses import parse_address, webhook_base_url
-from orchestrator.core.service.profiles import parse_profile, profile_of
+from orchestrator.core.service.endpoint_headers import NO_HEADERS, EndpointHeaders
+from orchestrator.core.service.profiles import is_by_url, is_same_account, parse_profile, profile_of
+from orchestrator.core.service.profiles import place as place_at
 from orchestrator.core.service.row_variables import OwnKeys
+from orchestrator.core.service.url_endpoints import BY_URL, is_url
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.parsers import name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
@@ -19,6 +22,7 @@ from orchestrator.settings.words_and_defaults import (
     API_KEY_VARIABLES,
     BASE_URL_DEFAULT,
     GRAPHQL_URL_DEFAULT,
+    LOCAL,
     REST_URL_DEFAULT,
     SERVERLESS_URL_DEFAULT,
     KeyPlace,
@@ -63,6 +67,9 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     key_variables: frozenset[str] = frozenset()
     """What holds keys of ours beside those that `keys` names."""
+
+    headers: Mapping[str, EndpointHeaders] = {}
+    """What requests to endpoints that are URLs carry, by URL: what the configuration file says. Kept nowhere else."""
 
     targets: Targets = {}
     """Who can be told, by name: what the configuration file says. Kept nowhere else."""
@@ -131,6 +138,24 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             return self.api_key
         key = self.keys.get(service_url, "")
         return environ.get(key.removeprefix("env:"), "") if key.startswith("env:") else key
+
+    def reaching(self, place: str, environ: Mapping[str, str]) -> "ConnectionSettings":
+        """How what is at `place` is reached: a service with its key, or endpoints at URLs, which belong to the service
+        here where they belong to any.
+        """
+        if is_by_url(place):
+            return self
+        return msgspec.structs.replace(self, serverless_url=place, api_key=self.key_for(place, environ))
+
+    def check_reach(self, url: str) -> None:
+        """Raises `UsageError` where a variable is not set that requests to the endpoint at `url` need."""
+        self.headers.get(url, NO_HEADERS).check(url)
+
+    def can_reach(self, place: str, environ: Mapping[str, str]) -> bool:
+        """Whether it can be reached: a service needs a key, and what is at a URL has its own way to say so."""
+        if is_by_url(place):
+            return is_same_account(place, self.serverless_url)
+        return bool(self.key_for(place, environ))
 
     def __repr__(self) -> str:
         return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
@@ -215,6 +240,15 @@ PROFILE_KEY: Final[Setting[str]] = Setting(
     default="required",
     has_flag=False,
 )
+
+
+def place_for(endpoint: str, service_url: str) -> str:
+    """Where the ledger has `endpoint`, for whoever is at the place `service_url`: at no service where it is a function
+    of the user's, or a URL.
+    """
+    if endpoint.startswith(LOCAL):
+        return LOCAL
+    return place_at(BY_URL, profile_of(service_url)) if is_url(endpoint) else service_url.rstrip("/")
 
 
 def words_for(place: str) -> list[str]:

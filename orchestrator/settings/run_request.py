@@ -79,8 +79,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             "endpoint",
             parsed("ID|NAME", name_parsers.parse_endpoint),
             "The endpoint's id, or its [name](#names-of-endpoints), or `local:FILE.py:FUNCTION`: a function of your"
-            " own, run here by the embedded emulator, without an account. Several, with commas between them, are a"
-            " [pool](pools.md), as is `pool:NAME`.",
+            " own, run here by the embedded emulator, without an account. A URL is [a server without a"
+            " queue](without-a-queue.md). Several, with commas between them, are a [pool](pools.md), as is"
+            " `pool:NAME`.",
             default="required",
             brief="The endpoint, or local:FILE.py:FUNCTION. Required",
         ),

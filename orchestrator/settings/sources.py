@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from orchestrator.core.pools.member import MemberSettings
+from orchestrator.core.service.url_endpoints import looks_like_url
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request, run_settings
@@ -217,7 +218,8 @@ def chosen_pool(file: ConfigurationFile, given: Given, ids: Mapping[str, str]) -
         if any(text.startswith(POOL) for text in texts):
             raise UsageError(f"{origin}: a pool is made of endpoints, not of pools")
     if len(texts) == 1 and "," not in texts[0]:  # it may be a name, with blanks in it, until that is looked up
-        return ChosenPool((ids.get(texts[-1], texts[-1]),), layer, ())
+        only = _checked(texts[0], origin) if looks_like_url(texts[0]) else texts[0]
+        return ChosenPool((ids.get(only, only),), layer, ())
     _checked(",".join(texts) if len(texts) > 1 else texts[-1], origin)
     named = texts if len(texts) > 1 else members_in(texts[-1])
     named = tuple(sorted(named, key=lambda each: each.startswith(LOCAL)))  # a run is at a service, if it is at any

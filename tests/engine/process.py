@@ -23,6 +23,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.endpoint_headers import EndpointHeaders
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.engine import Engine, open_engine
@@ -40,7 +41,7 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings, place_for
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
@@ -219,6 +220,8 @@ async def process(
     environ: Mapping[str, str] | None = None,
     boot: Boot = this_boot,
     keys: Mapping[str, str] | None = None,
+    endpoint: str = ENDPOINT,
+    headers: Mapping[str, EndpointHeaders] | None = None,
     sample_every_s: float = SAMPLE_EVERY_S,
     watch_every_s: float = WATCH_EVERY_S,
 ) -> AsyncIterator[Process]:
@@ -227,8 +230,10 @@ async def process(
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
 
-    def service(_connection: ConnectionSettings, clock: Clock) -> Service:
-        return Service(URL, "key", clock, limits=limits, transport=transport)
+    def service(connection: ConnectionSettings, clock: Clock) -> Service:
+        found = Service(URL, "key", clock, limits=limits, transport=transport)
+        found.endpoint_headers = connection.headers
+        return found
 
     clock = clock or VirtualClock()
     empty_ledger(path)
@@ -248,13 +253,18 @@ async def process(
         watch_every_s=watch_every_s,
     )
     connection = ConnectionSettings(
-        serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None, keys=keys or {}
+        serverless_url=URL,
+        api_key="key",
+        listen="127.0.0.1:0" if webhooks else None,
+        keys=keys or {},
+        headers=headers or {},
     )
     heard = Heard()
     async with open_engine(path, connection, dependencies, heard) as engine:
         run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
-            run = await _new_run(engine.ledger, run, name, jobs, braked(settings or RunSettings(), breaker))
+            its_settings = braked(settings or RunSettings(), breaker)
+            run = await _new_run(engine.ledger, run, name, jobs, its_settings, endpoint)
         await engine.runs.learn_settings()
         if settings is not None:
             engine.runs.settings_of[run.id] = braked(settings, breaker)
@@ -282,10 +292,13 @@ def braked(settings: RunSettings, breaker: BreakerRules) -> RunSettings:
     return msgspec.structs.replace(settings, breaker=breaker) if settings.breaker == BreakerRules() else settings
 
 
-async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:
+async def _new_run(
+    ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings, endpoint: str
+) -> Run:
     """The run with its jobs; `run` is there already where a crash came between it and its intake."""
     if run is None:
-        run = await ledger.runs.create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
+        at = place_for(endpoint, URL)
+        run = await ledger.runs.create(name=name, service_url=at, endpoint=endpoint, source="/x", settings=settings)
     intake = await ledger.runs.intakes.start(run)
     await ledger.runs.intakes.add(intake, packed_rows(rows(jobs) if isinstance(jobs, int) else jobs))
     await ledger.runs.intakes.accept(intake)

@@ -19,7 +19,7 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import InputPositions, ReadOptions
 from orchestrator.ledger import Ledger
 from orchestrator.settings import connection_settings, run_request
-from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings, own_keys, whose
+from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings, own_keys, place_for, whose
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LOCAL
@@ -33,7 +33,7 @@ def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, s
         return LOCAL, shlex.join(stage.command)
     endpoint = stage_choices(stage)[run_request.ENDPOINT]
     assert endpoint is not None
-    return LOCAL if is_local(endpoint) else _address_of(stage, connection), endpoint
+    return LOCAL if is_local(endpoint) else place_for(endpoint, _address_of(stage, connection)), endpoint
 
 
 def _address_of(stage: Stage, connection: ConnectionSettings) -> str:

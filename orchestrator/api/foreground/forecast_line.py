@@ -22,7 +22,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings, place_for
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import MILLISECOND_US
@@ -73,7 +73,7 @@ def endpoint_place(endpoint: str, service_url: str) -> Place:
     """Where an endpoint is that a request names, if it is at that service."""
     if is_local(endpoint):
         return Place(LOCAL, absolute_endpoint(endpoint))
-    return Place(service_url.rstrip("/"), endpoint)
+    return Place(place_for(endpoint, service_url), endpoint)
 
 
 def endpoint_places(settings: RunSettings, home: Place) -> Sequence[Place]:

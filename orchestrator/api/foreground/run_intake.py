@@ -11,7 +11,8 @@ from orchestrator.api.outcomes.result_files import row_batches
 from orchestrator.api.outcomes.row_input import drops, input_reading
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.next_command import continue_command
-from orchestrator.api.runs.run_identity import check_reach, find_run, settings_of
+from orchestrator.api.runs.run_identity import find_run, settings_of
+from orchestrator.api.runs.settings_check import check_reach
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console

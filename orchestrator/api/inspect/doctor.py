@@ -16,14 +16,14 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis.causes import Diagnosis
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
 from orchestrator.core.diagnosis.rules import findings
-from orchestrator.core.diagnosis.service_rules import COLD_START, is_starting
-from orchestrator.core.service.profiles import address_of, is_same_account, profile_of, with_profile
+from orchestrator.core.diagnosis.service_rules import COLD_START, TELLS_NO_HEALTH, is_starting
+from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account, profile_of, with_profile
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
-from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings
+from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
 from orchestrator.settings.words_and_defaults import LOCAL
 
 ASKED_MAX: Final = 20
@@ -119,6 +119,8 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
 
 
 def _how_it_is(service: ServiceState) -> str:
+    if not service.tells_health:
+        return f"{service.name} ({TELLS_NO_HEALTH})"
     starting = service.health is not None and is_starting(service.health)
     return f"{service.name} ({COLD_START})" if starting else service.name
 
@@ -128,7 +130,7 @@ def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
     open_runs = [run for run in facts.open_runs if run.service_url != LOCAL]
     found = dict.fromkeys((url, endpoint) for run in open_runs for endpoint, url in run.places)
     if request.endpoint is not None and not found:
-        return [(request.connection.serverless_url.rstrip("/"), request.endpoint)]
+        return [(place_for(request.endpoint, request.connection.serverless_url), request.endpoint)]
     return list(found)
 
 
@@ -151,9 +153,9 @@ class _Round:
         async with anyio.create_task_group() as group:
             for url in urls:
                 connection = self._connection_to(url, is_only=len(urls) == 1)
-                if connection.api_key:
+                if connection.api_key or is_by_url(url):
                     endpoints = [endpoint for of, endpoint in targets[:ASKED_MAX] if of == url]
-                    group.start_soon(self._ask_service, connection, endpoints)
+                    group.start_soon(self._ask_service, url, connection, endpoints)
                 else:
                     profile = profile_of(url)
                     how = f"set ORCHESTRATOR_API_KEY, or give {SERVICE_KEY}"
@@ -163,14 +165,16 @@ class _Round:
 
     def _connection_to(self, url: str, *, is_only: bool) -> ConnectionSettings:
         """Where there is one service only, the API key is the one for it, as of a `resume`, if it is that account's."""
+        if is_by_url(url):
+            return self._connection.reaching(url, self._given.environ)
         is_only = is_only and is_same_account(url, self._connection.serverless_url)
         key = self._connection.key_for(url, self._given.environ) or (self._connection.api_key if is_only else "")
         return replace(self._connection, serverless_url=url, api_key=key)
 
-    async def _ask_service(self, connection: ConnectionSettings, endpoints: Sequence[str]) -> None:
+    async def _ask_service(self, url: str, connection: ConnectionSettings, endpoints: Sequence[str]) -> None:
         async with self._given.service(connection, self._given.clock) as service, anyio.create_task_group() as group:
             for endpoint in endpoints:
-                group.start_soon(partial(self._ask, service, connection.serverless_url, endpoint))
+                group.start_soon(partial(self._ask, service, url, endpoint))
 
     async def _ask(self, service: Service, url: str, endpoint: str) -> None:
         self._states[url, endpoint] = await service_state(service, url, endpoint, within_s=self._within_s)

@@ -56,13 +56,13 @@ async def _asked(service: Service, service_url: str, endpoint: str, within_s: fl
         status=answer.status,
         is_of_service=is_of_service(answer.status, answer.body),
         health=health,
+        tells_health=api.tells_health,
         ahead_us=clock_ahead_us(answer),
     )
 
 
 async def _health(api: ServerlessEndpoint, within_s: float) -> Answer:
-    permit = await api.limiter.permit(Operation.HEALTH)
-    return await api.send(permit, Operation.HEALTH, api.question("health"), within_s=within_s)
+    return await api.health(await api.limiter.permit(Operation.HEALTH), within_s=within_s)
 
 
 async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) -> WebhookState:

@@ -12,6 +12,7 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis.facts import ServiceState
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.pools.member_health import UNREACHABLE, trouble_of_workers
+from orchestrator.core.service.profiles import is_by_url
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
@@ -28,7 +29,7 @@ async def endpoint_state(
     connection: ConnectionSettings, given: Dependencies, place: Place
 ) -> tuple[ServiceState | None, int | None]:
     """How the endpoint is, and how long that took to ask; None where it cannot be asked, or did not tell."""
-    if place.is_local or not connection.api_key:
+    if place.is_local or not (connection.api_key or is_by_url(place.service_url)):
         return None, None
     async with given.service(connection, given.clock) as service:
         asked_at = given.clock.now()

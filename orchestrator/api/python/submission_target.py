@@ -8,12 +8,12 @@ from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.runs.keyword_options import Function
 from orchestrator.api.runs.service_connection import check_listener
 from orchestrator.core.service.addresses import leads_to_loopback
-from orchestrator.core.service.profiles import is_same_account
+from orchestrator.core.service.profiles import is_by_url, is_same_account
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.connection_settings import whose
+from orchestrator.settings.connection_settings import place_for, whose
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 from orchestrator.units import SECOND_US
@@ -31,7 +31,7 @@ def target_of(session: LedgerSession, endpoint: str | Function) -> tuple[str, st
         if not Path(file).is_file():
             raise UsageError(f"endpoint={endpoint!r}: there is no file {file}")
         return LOCAL, name
-    return session.connection.serverless_url.rstrip("/"), endpoint
+    return place_for(endpoint, session.connection.serverless_url), endpoint
 
 
 def check_reachable(session: LedgerSession, choices: Choices, run: Run) -> None:
@@ -41,9 +41,12 @@ def check_reachable(session: LedgerSession, choices: Choices, run: Run) -> None:
         if run.endpoint.startswith(LOCAL + NO_FILE) and run.endpoint not in session.functions:
             raise UsageError(f"the run {run.name!r} is for a function of a program's: give that function as endpoint=")
         return
-    check_listener(choices, loopback=leads_to_loopback(url))
     if not is_same_account(url, session.connection.serverless_url):
         raise UsageError(f"the run {run.name!r} {whose(url)}; a program gives profile=")
+    if is_by_url(url):
+        session.connection.check_reach(run.endpoint)
+        return
+    check_listener(choices, loopback=leads_to_loopback(url))
     if not session.connection.key_for(url, session.dependencies.environ):
         raise UsageError(
             f"there is no API key for {url}; give api_key=, or set it in the environment: export"
@@ -57,6 +60,6 @@ async def name_for(ledger: Ledger, inputs: Inputs, endpoint: str | Function | No
         return Path(source).stem
     of = endpoint if isinstance(endpoint, str) else getattr(endpoint, "__name__", "run")
     at = datetime.fromtimestamp(ledger.now() // SECOND_US, UTC)
-    base = f"{of.rpartition(':')[2]}-{at:%Y%m%d-%H%M%S}"
+    base = f"{of.rpartition(':')[2].rpartition('/')[2]}-{at:%Y%m%d-%H%M%S}"
     taken = {run.name for run in await ledger.runs.all()}
     return next(name for n in range(1, len(taken) + 2) if (name := base if n == 1 else f"{base}-{n}") not in taken)

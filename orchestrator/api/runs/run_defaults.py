@@ -15,7 +15,7 @@ import msgspec
 
 from orchestrator.api.runs.file_owners import owner_of, written_by_other
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.core.service.profiles import is_same_account
+from orchestrator.api.runs.settings_check import check_account
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
@@ -26,7 +26,7 @@ from orchestrator.formats.output.writers import forms_of, part_of, parts_of, par
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import command_flags, connection_settings, output_settings, run_request
-from orchestrator.settings.connection_settings import ConnectionSettings, whose
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_request import Configuration, RunRequest, partial_of
@@ -110,16 +110,6 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
     named = msgspec.structs.replace(request, **parts, **changes[RunRequest])
     found = _with_files(named, before)
     return RememberedRequest(found, (*_file_words(named, found), *words), found is not named)
-
-
-def check_account(run: Run, request: RunRequest) -> None:
-    """Raises `UsageError` where `run` is of another account than the one whose key `request` has: there nobody knows
-    its jobs.
-    """
-    if run.service_url == LOCAL or (request.endpoint is not None and is_local(request.endpoint)):
-        return
-    if not is_same_account(run.service_url, request.connection.serverless_url):
-        raise UsageError(f"the run {run.name!r} {whose(run.service_url)}; nothing was sent")
 
 
 def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -> msgspec.Struct:

@@ -8,12 +8,11 @@ import msgspec
 
 from orchestrator.api.runs.next_command import resume_other_command
 from orchestrator.api.runs.process_commands import rebind
-from orchestrator.api.runs.run_defaults import check_account, process_defaults
+from orchestrator.api.runs.run_defaults import process_defaults
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.api.runs.settings_check import check_usable
+from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.core.service.addresses import leads_to_loopback
-from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.core.service.profiles import endpoint_at, is_by_url
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -24,6 +23,7 @@ from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
+from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
@@ -38,8 +38,7 @@ def check_given(request: RunRequest) -> None:
     if source is not None:
         _check_name(request.name)
     if request.settings is not None:
-        _check_settings(request.settings)
-        check_usable(request.settings)
+        _check_settings(request.settings, request.endpoint)
     if source is None and not request.ledger.exists():
         raise no_ledger(request.ledger)
     if source is not None:
@@ -73,13 +72,16 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{run_request.NAME}: {error}") from None
 
 
-def _check_settings(settings: RunSettings) -> None:
+def _check_settings(settings: RunSettings, endpoint: str | None) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(settings), RunSettings)
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"the settings of the run: {error}") from None
     if not PRIORITY_MIN <= settings.priority <= PRIORITY_MAX:
         raise UsageError(f"priority {settings.priority} is not from {PRIORITY_MIN} to {PRIORITY_MAX}")
+    check_usable(settings)
+    if endpoint is not None:
+        check_run_endpoint(settings, endpoint)
 
 
 def _check_is_text(path: str) -> None:
@@ -121,6 +123,7 @@ def _check_source(known: Run, request: RunRequest, source: str) -> None:
 async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console: Console, *, alone: bool) -> Run:
     """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
     url, endpoint = _target(request, known)
+    check_run_endpoint(request.settings or known.settings, endpoint)
     if (known.service_url, known.endpoint) == (url, endpoint):
         return known
     before = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
@@ -173,20 +176,6 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     return msgspec.structs.replace(settings, output=str(output.absolute()), errors=beside, files_at=now)
 
 
-def check_reach(run: Run, request: RunRequest) -> None:
-    """What a `resume` can only know now that the run is known. Raises `UsageError`."""
-    if run.service_url == LOCAL:
-        return
-    connection = request.connection
-    check_account(run, request)
-    if not connection.api_key:
-        raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
-    if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
-        raise UsageError(
-            "<setting listen> needs <setting webhook-url>: under which URL does the service reach the listener?"
-        )
-
-
 def check_not_local(run: Run, ledger: Path) -> None:
     """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
     if run.service_url == LOCAL:
@@ -209,9 +198,10 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
         return known.service_url, known.endpoint
     if is_local(request.endpoint):
         return LOCAL, absolute_endpoint(request.endpoint)
-    if request.source is None and known is not None and known.service_url != LOCAL:
-        return known.service_url, request.endpoint
-    return request.connection.serverless_url.rstrip("/"), request.endpoint
+    service_url = request.connection.serverless_url
+    if request.source is None and known is not None and known.service_url != LOCAL and not is_by_url(known.service_url):
+        service_url = known.service_url
+    return place_for(request.endpoint, service_url), request.endpoint
 
 
 def full_source(source: str) -> str:

@@ -5,14 +5,16 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import place
+from orchestrator.core.service.url_endpoints import is_url
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.target_file import read_dashboard_url, read_targets
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES, LOCAL
 
 
 def connection_of(
@@ -43,9 +45,29 @@ def connection_of(
         serverless_url=place(connection.serverless_url, choices[connection_settings.PROFILE]),
         api_key=service_key(choices, environment, needed=False) if key is None else key,
         key_variables=choices.file.key_variables.union(*(each.variables for each in targets.values())),
+        headers=choices.file.headers(environment),
         targets=targets,
         dashboard_url=read_dashboard_url(choices.file),
     )
+
+
+def connection_to(
+    endpoint: str, choices: Choices, environment: Mapping[str, str], *, otherwise: str
+) -> ConnectionSettings:
+    """How a new run reaches `endpoint`, and is reached; for `otherwise` see `api_key`. Raises `UsageError`."""
+    connection = connection_of(choices, environment, key="")
+    if is_url(endpoint):  # no webhooks come from there: what the file says of them is for other runs
+        for setting in (connection_settings.LISTEN, connection_settings.WEBHOOK_URL):
+            if choices.is_from_flag(setting):
+                raise UsageError(
+                    f"{choices.origin(setting)} is for jobs in the service's queue, and {endpoint} is a URL"
+                )
+        connection = msgspec.structs.replace(connection, listen=None, webhook_url=None)
+        return msgspec.structs.replace(connection, api_key=service_key(choices, environment, needed=False))
+    local = endpoint.startswith(LOCAL)
+    check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
+    key = "" if local else service_key(choices, environment, needed=True, otherwise=otherwise)
+    return msgspec.structs.replace(connection, api_key=key)
 
 
 def service_key(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:

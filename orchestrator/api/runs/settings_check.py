@@ -1,12 +1,23 @@
-"""Whether the settings of a run can be used at all: what they name is there, and they agree with one another."""
+"""Whether the settings of a run can be used at all: what they name is there, and they agree with one another, with its
+endpoint, and with who is to reach that.
+"""
 
 from orchestrator.core.jobs.escalation_text import problems_of
+from orchestrator.core.lanes.via import Via
+from orchestrator.core.service.addresses import leads_to_loopback
+from orchestrator.core.service.profiles import is_by_url, is_same_account
+from orchestrator.core.service.url_endpoints import is_url
 from orchestrator.engine.collecting.output_validator import validator_of
+from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates.field_templates import template_of
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
+from orchestrator.settings.connection_settings import whose
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName
+from orchestrator.settings.words_and_defaults import LOCAL
 
 
 def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
@@ -20,3 +31,49 @@ def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
                 template_of(text)
             except ValueError as error:
                 raise UsageError(f"{name(run_settings.ESCALATE)}: map {field}={text}: {error}") from None
+
+
+def check_run_endpoint(settings: RunSettings, endpoint: str, name: DisplayName = str) -> None:
+    """Raises `UsageError` where a run with these settings cannot be at `endpoint`, or at the members of its pool;
+    `name` is how a setting is named.
+    """
+    at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in settings.members))}
+    if len(at_urls) > 1:
+        raise UsageError("a pool is made of endpoints of the service, or of URLs; not of both")
+    if True not in at_urls:
+        return
+    if settings.via.has_queue:
+        raise UsageError(
+            f"{endpoint} is a URL, and what is there has no queue; say how it takes requests, with"
+            f" <setting via={Via.OPENAI}>"
+        )
+    for setting in (run_settings.WORKERS_MAX, run_settings.WORKERS_MIN):
+        if getattr(settings, setting.name) is not None:
+            raise UsageError(f"{name(setting)} is for endpoints of the service, and {endpoint} is a URL; leave it out")
+
+
+def check_account(run: Run, request: RunRequest) -> None:
+    """Raises `UsageError` where `run` is of another account than the one whose key `request` has: there nobody knows
+    its jobs.
+    """
+    if run.service_url == LOCAL or (request.endpoint is not None and is_local(request.endpoint)):
+        return
+    if not is_same_account(run.service_url, request.connection.serverless_url):
+        raise UsageError(f"the run {run.name!r} {whose(run.service_url)}; nothing was sent")
+
+
+def check_reach(run: Run, request: RunRequest) -> None:
+    """What a `resume` can only know now that the run is known. Raises `UsageError`."""
+    if run.service_url == LOCAL:
+        return
+    connection = request.connection
+    check_account(run, request)
+    if is_by_url(run.service_url):
+        connection.check_reach(run.endpoint)
+        return
+    if not connection.api_key:
+        raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
+    if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
+        raise UsageError(
+            "<setting listen> needs <setting webhook-url>: under which URL does the service reach the listener?"
+        )

@@ -16,7 +16,8 @@ from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.framework.service_access import Connect
 from orchestrator.core.jobs.escalation import endpoints_named, with_ids
-from orchestrator.core.service.profiles import address_of, profile_of
+from orchestrator.core.service.profiles import address_of, is_by_url, profile_of
+from orchestrator.core.service.url_endpoints import is_url
 from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.configuration_file import RUNS
@@ -41,7 +42,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
         if told_only and not choices.is_from_flag(run_request.ENDPOINT):
             return flags
         pool = choices.pool
-        if pool is None or pool.endpoints[0].startswith(LOCAL):
+        if pool is None or pool.endpoints[0].startswith(LOCAL) or is_url(pool.endpoints[0]):
             return flags
         given = pool.endpoints
         rules = (choices[run_settings.ESCALATE] or ()) if run_settings.ESCALATE.name in flags else ()
@@ -85,7 +86,7 @@ async def id_at(place: str, given: str, choices: Choices, connect: Connect = ser
         connection_settings.SERVERLESS_URL.name: address_of(place),
     }
     its_own = choose(told, {name: text for name, text in os.environ.items() if name != RUNS.variable(PROFILE)})
-    if place == LOCAL or not is_looked_up(given, its_own):
+    if place == LOCAL or is_by_url(place) or not is_looked_up(given, its_own):
         return given
     account = connect(service_access.to_endpoints(its_own))
     async with account.service:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.runs.service_connection import check_listener, connection_of, service_key
+from orchestrator.api.runs.service_connection import check_listener, connection_of, connection_to, service_key
 from orchestrator.core.jobs.segments import long_policy
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, format_duration
@@ -43,19 +43,16 @@ def request_of_run(sources: Sequence[str], choices: Choices, environment: Mappin
             " or local:FILE.py:FUNCTION for a function of yours"
         )
     named = choices[run_request.NAME]
-    local = endpoint.startswith(LOCAL)
     settings = choices.run_settings()
     check_together(settings, choices.origin)
-    connection = connection_of(choices, environment, key="")
-    check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
-    key = "" if local else service_key(choices, environment, needed=True, otherwise=_OTHERWISE)
+    connection = connection_to(endpoint, choices, environment, otherwise=_OTHERWISE)
     return _checked(
         choices,
         RunRequest(
             source="\n".join(sources),
             reading=choices.build(InputSettings),
             writing=choices.build(OutputSettings),
-            connection=msgspec.structs.replace(connection, api_key=key),
+            connection=connection,
             settings=settings,
             members=settings.members,
             configuration=choices.configuration,

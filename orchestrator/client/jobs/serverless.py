@@ -5,6 +5,7 @@ prepared parts, since a client object that merges headers and parses URLs for ea
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import httpx
@@ -22,7 +23,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, health_of
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import is_remote_id
-from orchestrator.core.text.redaction import HIDDEN, Redactor
+from orchestrator.core.text.redaction import Redactor
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
 
@@ -36,7 +37,8 @@ _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 class ServerlessEndpoint:
-    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `api_key` is its user's.
+    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; every request carries `headers`,
+    and what `secrets` knows of is taken out of refusals.
 
     A request needs a permit, got by `limiter.permit` (which waits for the limits) and used up by the call it is handed
     to. So the caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left,
@@ -44,7 +46,18 @@ class ServerlessEndpoint:
     `Answer` like any other. No call repeats a request by itself.
     """
 
-    def __init__(self, base: httpx.URL, api_key: str, limiter: RateLimiter, transport: Transport, clock: Clock) -> None:
+    is_by_url = False
+    """Whether it is a server at a URL, without the operations on jobs."""
+
+    def __init__(
+        self,
+        base: httpx.URL,
+        headers: Mapping[str, str],
+        secrets: Redactor,
+        limiter: RateLimiter,
+        transport: Transport,
+        clock: Clock,
+    ) -> None:
         self.url = str(base)
         """`{serverless_url}/v2/{endpoint_id}`."""
 
@@ -55,17 +68,20 @@ class ServerlessEndpoint:
         self.time_scale = 1.0
         """How many seconds of the service's time pass in one: an emulator may run fast, and says so."""
 
+        self.tells_health = True
+        """Whether it says how it is, as far as anybody has asked."""
+
         self.latest_health: tuple[int, Health] | None = None
         """When `/health` last told how the endpoint stands, and how; None before the first time."""
 
         self._transport = transport
         self._clock = clock
-        self._redactor = Redactor({HIDDEN: api_key})
-        self._headers = CIMultiDict(request_headers(api_key))
+        self._redactor = secrets
+        self._headers = CIMultiDict(headers)
         self._submit_headers = CIMultiDict({**self._headers, "Content-Type": "application/json"})
 
     def __repr__(self) -> str:
-        return f"ServerlessEndpoint({self.url!r})"
+        return f"{type(self).__name__}({self.url!r})"
 
     async def run(self, permit: Permit, body: bytes, *, leaving: Leaving | None = None) -> Answer:
         """`POST /run` with `body`, the complete JSON of the job request.
@@ -95,9 +111,9 @@ class ServerlessEndpoint:
         """`POST /cancel/{remote_id}`."""
         return await self.send(permit, Operation.CANCEL, self.order(_job_path("cancel", remote_id)))
 
-    async def health(self, permit: Permit) -> Answer:
+    async def health(self, permit: Permit, *, within_s: float | None = None) -> Answer:
         """`GET /health`. What it tells is kept, for whoever asks how many workers there were."""
-        answer = await self.send(permit, Operation.HEALTH, self.question("health"))
+        answer = await self.send(permit, Operation.HEALTH, self.question("health"), within_s=within_s)
         if (health := health_of(answer.status, answer.body)) is not None:
             self.latest_health = answer.answered_at, health
         return answer
@@ -125,15 +141,23 @@ class ServerlessEndpoint:
 
     def question(self, path: str) -> Request:
         """`GET {url}/{path}`. The caller has checked whatever came into the `path`; so for the others."""
-        return Request("GET", f"{self.url}/{path}", self._headers)
+        return self.request("GET", f"{self.url}/{path}")
+
+    def request(self, method: str, url: str) -> Request:
+        """A request without a body to `url`, which the caller has checked."""
+        return Request(method, url, self._headers)
 
     def order(self, path: str) -> Request:
         """`POST {url}/{path}` without a body."""
-        return Request("POST", f"{self.url}/{path}", self._headers)
+        return self.request("POST", f"{self.url}/{path}")
 
     def submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
         """`POST {url}/{path}` with the JSON `body`."""
-        return Request("POST", f"{self.url}/{path}", self._submit_headers, body, leaving)
+        return self.submission_to(f"{self.url}/{path}", body, leaving)
+
+    def submission_to(self, url: str, body: bytes, leaving: Leaving | None = None) -> Request:
+        """The same to a URL that the caller has checked."""
+        return Request("POST", url, self._submit_headers, body, leaving)
 
     async def send(
         self, permit: Permit, operation: Operation, request: Request, *, within_s: float | None = None
@@ -207,13 +231,16 @@ def service_url(text: str) -> httpx.URL:
     return httpx.URL(scheme=url.scheme, host=url.host, port=url.port, path=url.path.rstrip("/"))
 
 
+PLAIN_HEADERS: Final[Mapping[str, str]] = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": f"orchestrator/{__version__}",
+}
+"""What every request carries beside a key."""
+
+
 def request_headers(api_key: str) -> dict[str, str]:
     """What every request carries. Raises `UsageError`, without quoting it, for a key that fits in no header."""
     if _API_KEY.fullmatch(api_key) is None:
         raise UsageError("the API key is empty, too long, or has blanks or other characters that fit in no header")
-    return {
-        "Authorization": f"Bearer {api_key}",
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "User-Agent": f"orchestrator/{__version__}",
-    }
+    return {"Authorization": f"Bearer {api_key}", **PLAIN_HEADERS}

@@ -11,13 +11,26 @@ from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.client.jobs.jobs import EndpointJobs
 from orchestrator.client.jobs.rate_limiter import RateLimiter
 from orchestrator.client.jobs.retries import Sleep
-from orchestrator.client.jobs.serverless import ServerlessEndpoint, endpoint_url, request_headers, service_url
+from orchestrator.client.jobs.serverless import (
+    PLAIN_HEADERS,
+    ServerlessEndpoint,
+    endpoint_url,
+    request_headers,
+    service_url,
+)
+from orchestrator.client.jobs.url_endpoint import UrlEndpoint, own_headers
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation, Pacing
+from orchestrator.core.service.endpoint_headers import NO_HEADERS, EndpointHeaders
+from orchestrator.core.service.url_endpoints import belongs_to_service, is_url, url_endpoint
+from orchestrator.core.text.redaction import HIDDEN, Redactor
+from orchestrator.errors import UsageError
 
 
 class Service:
     """The service at `serverless_url`, spoken to with `api_key`; `async with` closes its connections at the end.
+
+    An endpoint may also be a URL; the key goes along only where that belongs to the service.
 
     `clock` is the system's where none is brought. `limits` replaces rows of the contract's table for each endpoint.
     `transport` is what carries the requests, by default aiohttp; then the environment's proxy is used if `trust_env`,
@@ -41,9 +54,12 @@ class Service:
         self.sleep = sleep
         url = service_url(serverless_url)
         self._url = str(url)
-        self.headers = request_headers(api_key)
-        """What every request carries, the key among it."""
         self.api_key = api_key
+        self.endpoint_headers: Mapping[str, EndpointHeaders] = {}
+        """What requests to endpoints that are URLs carry besides, by URL: to be said before such a one is asked for."""
+
+        if api_key:
+            request_headers(api_key)
         self._limits = dict(limits or {})
         self._pacing: Pacing = pacing
         self._carrier = transport
@@ -68,14 +84,37 @@ class Service:
         """
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            self._transport.check_proxy()
-            limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)
-            base = endpoint_url(self._url, endpoint_id)
-            endpoint = EndpointJobs(
-                ServerlessEndpoint(base, self.api_key, limiter, self._transport, self.clock), self.sleep
-            )
-            self._endpoints[endpoint_id] = endpoint
+            api = self._at_url(endpoint_id) if is_url(endpoint_id) else self._of_service(endpoint_id)
+            endpoint = self._endpoints[endpoint_id] = EndpointJobs(api, self.sleep)
         return endpoint
+
+    def _of_service(self, endpoint_id: str) -> ServerlessEndpoint:
+        base, headers = endpoint_url(self._url, endpoint_id), self.headers
+        self._transport.check_proxy()
+        secrets = Redactor({HIDDEN: self.api_key})
+        return ServerlessEndpoint(base, headers, secrets, self._limiter(), self._transport, self.clock)
+
+    def _at_url(self, text: str) -> UrlEndpoint:
+        try:
+            url = httpx.URL(url_endpoint(text))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        given = self.endpoint_headers.get(text, NO_HEADERS)
+        given.check(text)
+        has_key = bool(self.api_key) and belongs_to_service(text, self._url)  # nobody else gets to see it
+        headers = own_headers(self.headers if has_key else PLAIN_HEADERS, given.values)
+        transport = self.transport_to(url)
+        transport.check_proxy()
+        secrets = Redactor({HIDDEN: self.api_key}, sent=given.secrets)
+        return UrlEndpoint(url, headers, secrets, self._limiter(), transport, self.clock)
+
+    def _limiter(self) -> RateLimiter:
+        return RateLimiter(self.clock, self._limits, pacing=self._pacing)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What every request to the service carries, the key among it. Raises `UsageError` where there is none."""
+        return request_headers(self.api_key)
 
     @property
     def down(self) -> TransferSlots:

@@ -162,6 +162,9 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the answer is the service's own."""
 
     health: Health | None = None
+    tells_health: bool = True
+    """Whether it says how it is: a server at a URL may have no way to."""
+
     ahead_us: int | None = None
     """How far this machine's clock is ahead of the service's, at least; negative where it is behind. None where the
     answer does not tell.

@@ -10,6 +10,7 @@ from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, ServiceState
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.http_answers import POINTLESS
+from orchestrator.core.service.profiles import is_by_url
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.errors import Hurdle
@@ -30,6 +31,9 @@ START_US_USUAL: Final = 2 * MINUTE_US
 """A cold start that takes no longer is none to speak of: an image is pulled, a model loaded."""
 
 COLD_START: Final = "the first workers are starting"
+TELLS_NO_HEALTH: Final = "it has neither /ping nor /health: how it is, only its answers to jobs tell"
+STARTING: Final = 204
+"""What `/ping` of a load balancing endpoint answers while no worker is ready."""
 
 _WAY: Final[Mapping[Hurdle | None, tuple[Cause, str, str]]] = {
     Hurdle.DNS: (
@@ -74,6 +78,9 @@ _REFUSED: Final[Mapping[int, tuple[Cause, str]]] = {
 }
 
 
+_HEADERS_ADVICE: Final = 'give what it wants in [endpoints."{}"] headers of the configuration file'
+
+
 def way(facts: Facts) -> Iterator[Finding]:
     """What is in the way to the service."""
     for service in facts.services:
@@ -90,8 +97,13 @@ def health_answer(facts: Facts) -> Iterator[Finding]:
         evidence = f"it answered {service.status} when it was asked how it is"
         if service.status in _REFUSED:
             cause, advice = _REFUSED[service.status]
+            if cause is Cause.KEY_REFUSED and is_by_url(service.service_url):
+                advice = _HEADERS_ADVICE.format(service.endpoint)
             if cause is not Cause.ENDPOINT_UNKNOWN or not _is_known(facts, service):
                 yield _finding(service, cause, POINTLESS[service.status], evidence, advice)
+        elif service.status == STARTING and is_by_url(service.service_url):
+            advice = "nothing; jobs wait for its workers, if they come soon enough"
+            yield _finding(service, Cause.COLD_START, COLD_START, evidence, advice, needs_person=False)
         elif service.status >= 500:  # noqa: PLR2004
             advice = "nothing; the process at work tries again by itself"
             yield _finding(service, Cause.SERVICE_FAILS, SERVICE_FAILS, evidence, advice, needs_person=False)

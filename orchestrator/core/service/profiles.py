@@ -9,6 +9,8 @@ sent.
 import re
 from typing import Final
 
+from orchestrator.core.service.url_endpoints import BY_URL
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MARK: Final = "#"
 
@@ -30,6 +32,11 @@ def address_of(place: str) -> str:
     return place.partition(_MARK)[0]
 
 
+def is_by_url(place: str) -> bool:
+    """Whether what is there is no service, but endpoints that are URLs themselves."""
+    return address_of(place) == BY_URL
+
+
 def profile_of(place: str) -> str | None:
     """Whose it is; None where it was begun without a profile."""
     return place.partition(_MARK)[2] or None
@@ -37,7 +44,7 @@ def profile_of(place: str) -> str | None:
 
 def endpoint_at(endpoint: str, place: str) -> str:
     """What people know an endpoint at `place` by."""
-    return with_profile(f"{endpoint} at {address_of(place)}", place)
+    return with_profile(endpoint if is_by_url(place) else f"{endpoint} at {address_of(place)}", place)
 
 
 def with_profile(what: str, place: str) -> str:

@@ -22,7 +22,7 @@ from orchestrator.core.gates.scaling_override import (
     raised,
     restored,
 )
-from orchestrator.core.service.profiles import address_of
+from orchestrator.core.service.profiles import address_of, is_by_url
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
@@ -65,6 +65,8 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
 
 def knows_account(rest_url: str, service_url: str) -> bool:
     """Whether endpoints of that service are those of the account there: another service has another REST interface."""
+    if is_by_url(service_url):
+        return False
     return rest_url != REST_URL_DEFAULT or address_of(service_url) == SERVERLESS_URL_DEFAULT
 
 

@@ -9,7 +9,9 @@ from orchestrator.client import Permit
 from orchestrator.client.http.bodies import Leaving
 from orchestrator.core.jobs.job import Job, outcome_from
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.lanes.openai import Answered, Unreadable, of_openai
+from orchestrator.core.lanes.direct_answers import Answered, Unreadable
+from orchestrator.core.lanes.http import of_http
+from orchestrator.core.lanes.openai import of_openai
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import Record
@@ -29,7 +31,7 @@ UNREADABLE: Final = "the answer is no JSON"
 
 
 class OpenAILane(Lane):
-    """`POST /openai/*`."""
+    """`POST /openai/*`, or the same to a server at a URL."""
 
     def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
         super().__init__(endpoint, task_pool)
@@ -50,7 +52,8 @@ class OpenAILane(Lane):
         endpoint, sent_at = self._endpoint, left_at(result, sent_at)
         if isinstance(result, Answer):
             result = self._scrubbed(result)
-        outcome = of_openai(result, time_scale=endpoint.api.time_scale)
+        meaning = of_http if endpoint.api.is_by_url else of_openai
+        outcome = meaning(result, time_scale=endpoint.api.time_scale)
         if not isinstance(outcome, Answered | Unreadable):
             return self._on_outcome(claim, builder, outcome, sent_at)
         endpoint.health.submission(Accepted(""), sent_at, endpoint.clock.now())

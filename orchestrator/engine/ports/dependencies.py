@@ -71,7 +71,9 @@ def real_service(connection: ConnectionSettings, clock: Clock) -> "Service":
 
     limits = for_a_batch(connection.limits)
     url = address_of(connection.serverless_url)
-    return Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
+    service = Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
+    service.endpoint_headers = connection.headers
+    return service
 
 
 def real_account(service: "Service", rest_url: str) -> AccountEndpoints:

@@ -10,7 +10,7 @@ from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.open_files import requests_part
 from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.profiles import is_same_account
+from orchestrator.core.service.profiles import is_by_url, is_same_account
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
@@ -52,12 +52,13 @@ class ServiceRegistry:
 
     def use_key_for(self, service_url: str) -> None:
         """The API key is the one for the service at that URL, unless that is another account's."""
-        if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):
+        is_service = service_url != LOCAL and not is_by_url(service_url)
+        if is_service and is_same_account(service_url, self._connection.serverless_url):
             self._connection = replace(self._connection, serverless_url=service_url)
 
     def is_reachable(self, run: Run) -> bool:
         """Whether there is a key for its service. An embedded service is begun for a run that is asked for only."""
-        return run.service_url != LOCAL and bool(self._key_for(run.service_url))
+        return run.service_url != LOCAL and self._can_reach(run.service_url)
 
     def check_reach(self, run: Run) -> None:
         """Raises `UsageError` where no process but another one can serve `run`."""
@@ -84,7 +85,7 @@ class ServiceRegistry:
 
     def at(self, service_url: str) -> Service | None:
         """The service at that URL; None where there is no key for it."""
-        if not self._key_for(service_url):
+        if not self._can_reach(service_url):
             return None
         if service_url not in self._services:
             self._services[service_url] = self._real(service_url)
@@ -111,11 +112,13 @@ class ServiceRegistry:
     def _key_for(self, url: str) -> str:
         return self._connection.key_for(url, self._dependencies.environ)
 
+    def _can_reach(self, place: str) -> bool:
+        return self._connection.can_reach(place, self._dependencies.environ)
+
     def _real(self, url: str) -> Service:
         limits = within_connections(self._connection.limits, self.connections)
         self._warn_of_few_files(limits)
-        key = self._key_for(url)
-        connection = replace(self._connection, serverless_url=url, api_key=key, limits=limits)
+        connection = replace(self._connection.reaching(url, self._dependencies.environ), limits=limits)
         return self._dependencies.service(connection, self._dependencies.clock)
 
     async def _embedded(self, run: Run, settings: RunSettings) -> Service:

@@ -17,8 +17,8 @@ from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED,
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.words_and_defaults import LOCAL
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +215,7 @@ class Runs(Repository):
         """`run` as it is at another endpoint of its service, or at a function of the user's, to which jobs of it may be
         sent from now on.
         """
-        url = LOCAL if endpoint.startswith(LOCAL) else run.service_url
+        url = place_for(endpoint, run.service_url)
 
         async def block(transaction: Transaction) -> int:
             connection = transaction.connection

@@ -7,6 +7,7 @@ from typing import Final
 
 from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
+from orchestrator.core.service.url_endpoints import looks_like_url, url_endpoint
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
 
@@ -27,7 +28,7 @@ def parse_endpoint(text: str) -> str:
     for n, member in enumerate(members):
         if _parse_single(member) in members[:n]:
             raise ValueError(f"{member} is named twice; a pool has each of its endpoints once")
-    return text
+    return _parse_single(text) if len(members) == 1 else text
 
 
 def members_in(text: str) -> tuple[str, ...]:
@@ -46,8 +47,12 @@ def _parse_single(text: str) -> str:
         file, _, function = text.removeprefix(LOCAL).rpartition(":")
         if not file or not function.isidentifier():
             raise ValueError(f'"{text}" names no function; write local:FILE.py:FUNCTION')
+    elif looks_like_url(text):
+        return url_endpoint(text)
     elif not _ENDPOINT.fullmatch(text):
-        raise ValueError(f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION')
+        raise ValueError(
+            f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION, or the URL of a server'
+        )
     return text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.outcomes.result_files import LEDGER_COMPANIONS, check_outputs
-from orchestrator.api.runs.run_identity import check_reach
+from orchestrator.api.runs.settings_check import check_reach
 from orchestrator.client import Service
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected

@@ -425,7 +425,11 @@ async def test_durations_are_texts_seconds_or_timedeltas_and_none_says_nothing(t
         ({"ttl": "1s"}, "ttl=: "),
         ({"ttl": True}, "ttl=: "),
         ({"name": " "}, "name=: a run's name has"),
-        ({"endpoint": "https://x"}, "endpoint=: "),
+        (
+            {"endpoint": "https://x"},
+            "https://x is a URL, and what is there has no queue; say how it takes requests, with via=openai",
+        ),
+        ({"endpoint": "https://x?key=1"}, "endpoint=: the URL of an endpoint has no query"),
         ({"endpoint": "local:nowhere.py:f"}, "there is no file"),
         ({"inputs": {"n": 1}}, "inputs are an iterable of dicts or Jobs, or the path of a file, not dict"),
         ({"inputs": "nowhere.jsonl"}, "nowhere.jsonl: there is no such file"),

@@ -5,14 +5,8 @@ import re
 
 import pytest
 
-from orchestrator.core.lanes.openai import (
-    UNEXPLAINED,
-    Answered,
-    DirectOutcome,
-    Unreadable,
-    direct_request,
-    of_openai,
-)
+from orchestrator.core.lanes.direct_answers import UNEXPLAINED, Answered, DirectOutcome, Unreadable
+from orchestrator.core.lanes.openai import direct_request, of_openai
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
