@@ -39,17 +39,20 @@ def _check_pool(settings: RunSettings, name: DisplayName) -> None:
 
 def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
     """Raises `UsageError` where requests are to go past the queue, and something is said of them that only it knows."""
-    if settings.via is not Via.OPENAI:
+    if settings.path and settings.via is not Via.HTTP:
+        raise UsageError(f"{name(run_settings.PATH)} is for {run_settings.VIA} {Via.HTTP}; give that, too")
+    if settings.via.has_queue:
         return
     of_queue = (
         (run_settings.TTL, settings.policy.ttl_ms is not None),
         (run_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
         (run_settings.RESUMABLE, settings.resumable),
+        (run_settings.STREAM, settings.stream),
     )
     for setting, is_said in of_queue:
         if is_said:
             raise UsageError(
-                f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {Via.OPENAI} goes"
+                f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {settings.via} goes"
                 " past it; leave one out"
             )
 

@@ -56,9 +56,18 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             one_of(Via),
             "How jobs reach their workers. `queue`: by `/run`. `openai`: by [`/openai/*`](files.md#past-the-queue),"
             " where the answer to the request is the result; for workers that take requests of an OpenAI Batch file"
-            " in no other way.",
+            " in no other way. `http`: each input is the body of a request to [a server at a URL](without-a-queue.md).",
         ),
     ] = Via.QUEUE
+    path: Annotated[
+        str,
+        _job(
+            "path",
+            parsed("/PATH", service_parsers.parse_path),
+            "With `--via http`: where requests go, below the URL of the endpoint.",
+            default="the URL itself",
+        ),
+    ] = ""
     max_attempts: Annotated[
         int,
         _job(
@@ -533,6 +542,7 @@ LOW_PRIORITY: Final = _of_policy(
 POLICY: Final[tuple[Setting[Any], ...]] = (TTL, EXECUTION_TIMEOUT, LOW_PRIORITY)
 
 VIA: Final[Setting[Via]] = setting_of(RunSettings, "via")
+PATH: Final[Setting[str]] = setting_of(RunSettings, "path")
 PREFER: Final[Setting[Prefer]] = setting_of(RunSettings, "prefer")
 SPILL_AFTER: Final[Setting[int]] = setting_of(RunSettings, "spill_after_us")
 MAX_ATTEMPTS: Final[Setting[int]] = setting_of(RunSettings, "max_attempts")

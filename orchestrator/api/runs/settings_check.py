@@ -12,7 +12,7 @@ from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import run_settings
+from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.connection_settings import whose
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -41,11 +41,16 @@ def check_run_endpoint(settings: RunSettings, endpoint: str, name: DisplayName =
     if len(at_urls) > 1:
         raise UsageError("a pool is made of endpoints of the service, or of URLs; not of both")
     if True not in at_urls:
+        if settings.via is Via.HTTP:
+            raise UsageError(
+                f"{name(run_settings.VIA)} {Via.HTTP} is for a server at a URL, and {endpoint} is none; give its URL as"
+                f" {run_request.ENDPOINT}"
+            )
         return
     if settings.via.has_queue:
         raise UsageError(
             f"{endpoint} is a URL, and what is there has no queue; say how it takes requests, with"
-            f" <setting via={Via.OPENAI}>"
+            f" <setting via={Via.OPENAI}> or <setting via={Via.HTTP}>"
         )
     for setting in (run_settings.WORKERS_MAX, run_settings.WORKERS_MIN):
         if getattr(settings, setting.name) is not None:

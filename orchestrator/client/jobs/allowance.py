@@ -41,7 +41,7 @@ def within_connections(limits: Mapping[Operation, Limit], connections: int) -> d
 
 def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
     usual = CONTRACT_LIMITS[operation].concurrent
-    if operation not in (*BATCH_OPERATIONS, Operation.OPENAI) or usual is None:
+    if operation not in (*BATCH_OPERATIONS, Operation.OPENAI, Operation.HTTP) or usual is None:
         return limit
     most = max(1, connections * usual // _USUAL)
     at_once = most if limit.concurrent is None else min(most, limit.concurrent)

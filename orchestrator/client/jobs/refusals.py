@@ -226,7 +226,7 @@ _NOT_IN_STATE: Final = {
     Operation.CANCEL: ("the service does not cancel this job", "it may have finished; look at its status"),
 }
 _OF_A_JOB: Final = frozenset({Operation.STATUS, Operation.STREAM, Operation.CANCEL, Operation.RETRY})
-_SUBMITS: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI})
+_SUBMITS: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI, Operation.HTTP})
 _PAID_TWICE: Final = "whether it took effect is unknown, and to repeat it may be paid twice"
 
 

@@ -99,6 +99,15 @@ class ServerlessEndpoint:
         request = self.submission(f"openai{route}", body, leaving)
         return await self.send(permit, Operation.OPENAI, request, within_s=within_s)
 
+    async def http(
+        self, permit: Permit, path: str, body: bytes, *, within_s: float, leaving: Leaving | None = None
+    ) -> Answer:
+        """`POST {url}{path}` with `body`, to a server at a URL; the answer may take `within_s`."""
+        if not self.is_by_url or (path and ROUTE.fullmatch(path) is None):
+            raise ValueError(f"{path!r} is no path of a server at a URL")
+        request = self.submission_to(f"{self.url}{path}", body, leaving)
+        return await self.send(permit, Operation.HTTP, request, within_s=within_s)
+
     async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
         return await self.send(permit, Operation.STATUS, self.question(_job_path("status", remote_id)))

@@ -16,6 +16,8 @@ from orchestrator.core.service.url_endpoints import openai_url, root_of
 _WELL: Final = b"{}"
 """What stands for the answer of a server that is well: it does not say how many workers it has, or what waits."""
 
+_ACCEPT: Final = "application/json, text/event-stream;q=0.9, */*;q=0.5"
+
 _HAS_NONE: Final = frozenset({404, 405, 501})
 _STARTING: Final = 204
 _PATHS: Final = ("ping", "health")
@@ -61,6 +63,7 @@ class UrlEndpoint(ServerlessEndpoint):
 
 
 def own_headers(plain: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """`plain` headers and those that were `given`, which win whatever their case."""
+    """What requests to a URL carry: `plain` headers and those that were `given`, which win whatever their case."""
     names = {name.lower() for name in given}
-    return {**{name: value for name, value in plain.items() if name.lower() not in names}, **given}
+    ours = {**plain, "Accept": _ACCEPT}
+    return {**{name: value for name, value in ours.items() if name.lower() not in names}, **given}

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.lanes.event_stream import CONTENT_TYPE, ends_in_error, pieces_of
 from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.job_record import MESSAGE_CHARS_MAX, Record
 from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
@@ -43,12 +44,26 @@ def record_of(
 
 
 def answered(answer: Answer, time_scale: float) -> Answered | Unreadable:
-    """What a success brings: JSON, which is the result."""
+    """What a success brings: JSON, which is the result, or a stream, whose pieces are."""
     try:
+        if content_type(answer) == CONTENT_TYPE:
+            return _gathered(answer, time_scale)
         body = compact(answer.body)
     except (ValueError, RecursionError):
         return Unreadable(answer.body)
     return Answered(record_of(answer, "COMPLETED", time_scale, output=body))
+
+
+def content_type(answer: Answer) -> str:
+    """What the answer says that it is, without its parameters."""
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _gathered(answer: Answer, time_scale: float) -> Answered:
+    pieces = pieces_of(answer.body)
+    if ends_in_error(pieces):
+        return Answered(record_of(answer, "FAILED", time_scale, error=failure_text(pieces[-1])))
+    return Answered(record_of(answer, "COMPLETED", time_scale, output=b"[%b]" % b",".join(pieces)))
 
 
 class _Error(msgspec.Struct):

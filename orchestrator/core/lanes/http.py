@@ -6,12 +6,17 @@ the request can have been begun: only what certainly was not is sent again at no
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from orchestrator.core.lanes.direct_answers import (
     Answered,
     DirectOutcome,
+    Unreadable,
     answered,
+    content_type,
     error_message_of,
     failure_text,
     record_of,
@@ -69,12 +74,25 @@ def of_http(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0) -
     if isinstance(result, Unanswered):
         return Uncertain(str(result))
     if 200 <= result.status < 300:  # noqa: PLR2004  the range is the definition of success
-        return answered(result, time_scale)
+        return _success(result, time_scale)
     if result.status == FAILED:
         return Answered(record_of(result, "FAILED", time_scale, error=failure_text(result.body)))
     if result.status == TOO_LONG:
         return Answered(record_of(result, "TIMED_OUT", time_scale, error="the server was not done in time (524)"))
     return _not_begun(result) or _refused(result)
+
+
+def _success(answer: Answer, time_scale: float) -> Answered | Unreadable:
+    """Servers of any kind answer with texts, too, or with nothing."""
+    if not answer.body:
+        return Answered(record_of(answer, "COMPLETED", time_scale))
+    found = answered(answer, time_scale)
+    if isinstance(found, Unreadable) and content_type(answer).startswith("text/"):
+        with suppress(UnicodeDecodeError):
+            return Answered(
+                record_of(answer, "COMPLETED", time_scale, output=msgspec.json.encode(answer.body.decode()))
+            )
+    return found
 
 
 def _not_begun(answer: Answer) -> Deferred | None:

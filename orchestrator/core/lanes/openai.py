@@ -61,14 +61,13 @@ def direct_request(given: bytes) -> DirectRequest:
     body = bytes(found.openai_input)
     if not body.startswith(b"{"):
         raise ValueError("openai_input must be an object")
-    check_not_streamed(body)
     return DirectRequest(found.openai_route, body)
 
 
 def check_not_streamed(body: bytes) -> None:
     """Raises `ValueError` where a request asks for its answer in pieces."""
     if b'"stream"' in body and _question.decode(body).stream is True:
-        raise ValueError("a batch has no streams; leave stream out of the body")
+        raise ValueError("a job in the queue has no stream; leave stream out of the body")
 
 
 _FAILED: Final = 500

@@ -72,6 +72,9 @@ class Operation(StrEnum):
     PURGE_QUEUE = "purge-queue"
     HEALTH = "health"
     OPENAI = "openai"
+    HTTP = "http"
+    """Whatever a server at a URL is asked for. The contract has none."""
+
     REQUESTS = "requests"
 
 
@@ -105,13 +108,14 @@ CONTRACT_LIMITS: Final[Mapping[Operation, Limit]] = MappingProxyType(
         Operation.PURGE_QUEUE: Limit(2, 10),
         Operation.HEALTH: Limit(1, 1),
         Operation.OPENAI: Limit(2000, 10, 400),
+        Operation.HTTP: Limit(1000, 10, 100),
         Operation.REQUESTS: Limit(10, 10, 2),
     }
 )
-"""The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`) and `/health` (here one
-a second)."""
+"""The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`), `/health` (here one a
+second) and servers at URLs (here as many as one worker of a usual kind has room for: nobody knows what is there)."""
 
-QUEUEING: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI})
+QUEUEING: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI, Operation.HTTP})
 """The operations that put something into the service's queue, which can be full."""
 
 

@@ -58,7 +58,7 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def brings_results(self) -> bool:
         """Whether results come by themselves, and nobody has to ask for them."""
-        return self.webhooks or self.via is Via.OPENAI
+        return self.webhooks or not self.via.has_queue
 
     @property
     def questions(self) -> float:
@@ -67,7 +67,7 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def at_service_max(self, *, workers: int, finished_per_s: float) -> int:
         """How many jobs may be at the service at once, those in execution included."""
-        if self.via is Via.OPENAI and self.run.concurrent is not None:
+        if not self.via.has_queue and self.run.concurrent is not None:
             return self.run.concurrent
         most = outstanding_max(self.status.requests / self.status.window_s, self.retention_us)
         match self.queue_depth:
@@ -100,7 +100,7 @@ def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | N
 
     `execution_us`: what a job takes a worker, all its executions together.
     """
-    if line.via is Via.OPENAI:  # a request lasts as long as its execution, and nothing is asked for afterwards
+    if not line.via.has_queue:  # a request lasts as long as its execution, and nothing is asked for afterwards
         lasts_us, asking_us = line.trip_us + (execution_us or 0), 0.0
     else:
         evenly_us = gap_us(line.status, pacing=line.pacing, trip_us=line.trip_us)

@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.core.jobs.escalation import escalation_of, policy_with
 from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
-from orchestrator.core.lanes.openai import direct_request
+from orchestrator.core.lanes.openai import DirectRequest, direct_request
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import decode_s3_config
@@ -55,6 +55,8 @@ class Question(NamedTuple):
     """A request past the queue."""
 
     route: str
+    """Below `/openai`, or below the URL of a server."""
+
     body: bytes
     within_s: float
     """How long its answer may take."""
@@ -93,7 +95,7 @@ class RequestBuilder:
         """The TTL under which a job with this payload is sent, in microseconds; of a request past the queue, as long as
         its answer may take.
         """
-        if self.via is Via.OPENAI:
+        if not self.via.has_queue:
             return self._policy(payload).timeout_ms * MILLISECOND_US
         return (self._policy(payload).ttl_ms or TTL_MS_DEFAULT) * 1000
 
@@ -120,11 +122,15 @@ class RequestBuilder:
         """The request for `claim` past the queue. Raises `UnusableInputError` where its input is none."""
         payload = _with_input(claim).payload
         try:
-            request = direct_request(payload.input)
+            request = self._request(payload.input)
         except ValueError as error:
             raise UnusableInputError(str(error)) from None
         within_us = self._policy(payload, given=claim.job.escalated).timeout_ms * MILLISECOND_US
         return Question(request.route, request.body, self._here_us(within_us) / SECOND_US)
+
+    def _request(self, given: bytes) -> DirectRequest:
+        settings = self._settings()
+        return DirectRequest(settings.path, given) if settings.via is Via.HTTP else direct_request(given)
 
     def is_set(self, name: str) -> bool:
         """Whether the environment variable `name` is set, and rows may have it."""

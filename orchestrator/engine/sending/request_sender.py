@@ -15,8 +15,8 @@ from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.lanes.direct_lanes import HttpLane, OpenAILane
 from orchestrator.engine.lanes.lane import Lane
-from orchestrator.engine.lanes.openai_lane import OpenAILane
 from orchestrator.engine.lanes.queue_lanes import RetryLane, RunLane
 from orchestrator.engine.lanes.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.lanes.response_steps import interrupted, put_back_until, rejected
@@ -37,6 +37,7 @@ class RequestSender:
             Operation.RUN: RunLane(endpoint, task_pool),
             Operation.RETRY: RetryLane(endpoint, task_pool),
             Operation.OPENAI: OpenAILane(endpoint, task_pool, validators),
+            Operation.HTTP: HttpLane(endpoint, task_pool, validators),
         }
         self._claimed = endpoint.claimed
 

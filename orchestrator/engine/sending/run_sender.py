@@ -36,8 +36,8 @@ to do, the others go by `/run`, which does the same and is sooner."""
 
 IDLE_S: Final = 5.0
 
-SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
-"""The operations by which jobs leave. A run uses one of the first two."""
+SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.HTTP, Operation.RETRY)
+"""The operations by which jobs leave. A run uses one of the first three."""
 
 
 class RunSender:

@@ -23,7 +23,7 @@ from typing import Annotated, Final
 import msgspec
 
 from orchestrator.core.jobs.segments import RESUME, RESUME_BYTES
-from orchestrator.core.lanes.openai import direct_request
+from orchestrator.core.lanes.openai import check_not_streamed, direct_request
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.row_variables import RowVariables
@@ -132,7 +132,11 @@ class RowReader:
             return problem_of(number, error)
 
     def _of_request(self, number: int, _text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
+        if self._via is Via.HTTP:
+            raise ValueError(f"requests of an OpenAI Batch file go by <setting via={Via.OPENAI}>")
         custom_id, input_ = input_of(members)
+        if self._via.has_queue:
+            check_not_streamed(bytes(members["body"]))
         return self.row_of(number, input_, custom_id, _given(members, METADATA))
 
     def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
@@ -181,10 +185,11 @@ class RowReader:
                 )
         if self._via is Via.OPENAI:
             direct_request(input_)
-            _refuse_of_queue(policy, s3_config)
+        if not self._via.has_queue:
+            _refuse_of_queue(self._via, policy, s3_config)
         self._check_size(len(input_) + extra_bytes)
         form = canonical(input_)
-        if form == b"{}":
+        if form == b"{}" and self._via is not Via.HTTP:
             raise ValueError("the input is empty; the service would drop the job")
         digest = hashlib.sha256(form)
         return Row(
@@ -240,13 +245,12 @@ class RowReader:
             raise OversizeError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
 
 
-def _refuse_of_queue(policy: bytes | None, s3_config: bytes | None) -> None:
-    """What a row asks for that a request to `/openai/*` cannot say."""
+def _refuse_of_queue(via: Via, policy: bytes | None, s3_config: bytes | None) -> None:
+    """What a row asks for that a request past the queue cannot say."""
     own = NO_POLICY if policy is None else decode_policy(policy)
     if s3_config is not None or own != Policy(execution_timeout_ms=own.execution_timeout_ms):
         raise ValueError(
-            f"s3Config, ttl and lowPriority are for jobs in the service's queue, and <setting via={Via.OPENAI}> goes"
-            " past it"
+            f"s3Config, ttl and lowPriority are for jobs in the service's queue, and <setting via={via}> goes past it"
         )
 
 

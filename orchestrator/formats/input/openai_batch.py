@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.lanes.openai import check_not_streamed
 from orchestrator.formats.input.custom_id import decode_custom_id
 from orchestrator.formats.text.json_text import json_kind
 from orchestrator.settings.words_and_defaults import InputFormat
@@ -45,6 +44,5 @@ def input_of(members: Mapping[str, msgspec.Raw]) -> tuple[str, bytes]:
         raise ValueError(f'url must be a path, as in "/v1/chat/completions", not {url.decode()[:80]}')
     if not body.startswith(b"{"):
         raise ValueError(f"body must be an object, not {json_kind(body)}")
-    check_not_streamed(body)
     custom_id = decode_custom_id(bytes(members["custom_id"]))
     return custom_id, b'{"openai_route":%b,"openai_input":%b}' % (url, body)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 from urllib.parse import urlsplit
 
+from orchestrator.core.lanes.openai import ROUTE
 from orchestrator.core.limits.limit_text import format_limit, parse_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.pipelines.receivers import is_receiver, parse_receiver
@@ -48,6 +49,13 @@ def parse_service_keys(texts: Sequence[str]) -> Mapping[str, str]:
 def format_service_keys(held: Mapping[str, str]) -> list[str]:
     """`held` as they are written; what a program gave is a key itself, which is not for messages either."""
     return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]
+
+
+def parse_path(text: str) -> str:
+    """The path of a server's that takes requests. Raises `ValueError`."""
+    if ROUTE.fullmatch(text) is None:
+        raise ValueError(f'"{text:.80}" is no path; write it as in /generate, without a query (?)')
+    return text
 
 
 def parse_pacing(text: str) -> Pacing:

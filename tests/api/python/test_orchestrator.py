@@ -427,7 +427,7 @@ async def test_durations_are_texts_seconds_or_timedeltas_and_none_says_nothing(t
         ({"name": " "}, "name=: a run's name has"),
         (
             {"endpoint": "https://x"},
-            "https://x is a URL, and what is there has no queue; say how it takes requests, with via=openai",
+            "https://x is a URL, and what is there has no queue; say how it takes requests, with via=openai or via=http",
         ),
         ({"endpoint": "https://x?key=1"}, "endpoint=: the URL of an endpoint has no query"),
         ({"endpoint": "local:nowhere.py:f"}, "there is no file"),

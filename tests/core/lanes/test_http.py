@@ -3,6 +3,7 @@
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.lanes.direct_answers import Answered, DirectOutcome, Unreadable
 from orchestrator.core.lanes.http import POINTLESS_AT_URL, of_http
@@ -73,5 +74,42 @@ def test_what_was_executed_is_over_and_took_no_longer_than_its_request(
     assert (verdict.trouble, verdict.message, found.record.execution_ms) == (trouble, message, 5_000)
 
 
-def test_a_success_that_nobody_can_read_is_over() -> None:
-    assert of_http(answer(200, b"\x89PNG")) == Unreadable(b"\x89PNG")
+def success(body: bytes, content_type: str = "") -> Answer:
+    return replace(answer(200, body), headers={"content-type": content_type})
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        (success(b'{ "n": 1 }', "application/json"), b'{"n":1}'),
+        (success(b"[1, 2]"), b"[1,2]"),
+        (success("hällo\n".encode(), "text/plain; charset=utf-8"), '"hällo\\n"'.encode()),
+        (success(b"12", "text/plain"), b"12"),
+        (success(b""), None),
+        (success(b"data: 1\n\ndata: [DONE]\n\n", "Text/Event-Stream; charset=utf-8"), b"[1]"),
+    ],
+)
+def test_a_success_brings_the_result(result: Answer, output: bytes | None) -> None:
+    found = of_http(result)
+    assert isinstance(found, Answered)
+    assert (found.record.status, found.record.output) == ("COMPLETED", output)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        success(b"\x89PNG", "image/png"),
+        success(b"\xff\xfe", "text/plain"),
+        success(b"<html>"),
+        success(b"data: \xff\n\n", "text/event-stream"),
+    ],
+)
+def test_a_success_that_nobody_can_read_is_over(result: Answer) -> None:
+    assert of_http(result) == Unreadable(result.body)
+
+
+def test_a_stream_that_ends_in_an_error_is_an_execution_that_failed() -> None:
+    body = b'data: {"choices":[]}\n\ndata: {"error":{"message":"CUDA out of memory"}}\n\ndata: [DONE]\n\n'
+    found = of_http(success(body, "text/event-stream"))
+    assert isinstance(found, Answered)
+    assert (found.record.status, found.record.error, found.record.output) == ("FAILED", "CUDA out of memory", None)

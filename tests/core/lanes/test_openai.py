@@ -6,7 +6,7 @@ import re
 import pytest
 
 from orchestrator.core.lanes.direct_answers import UNEXPLAINED, Answered, DirectOutcome, Unreadable
-from orchestrator.core.lanes.openai import direct_request, of_openai
+from orchestrator.core.lanes.openai import check_not_streamed, direct_request, of_openai
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
@@ -32,7 +32,6 @@ def test_an_input_of_route_and_body_is_a_request_and_its_body_goes_as_it_stands(
         ({"openai_route": "/v1/../../purge-queue", "openai_input": {}}, "is no path below /openai"),
         ({"openai_route": "/v1/x?a=1", "openai_input": {}}, "is no path below /openai"),
         ({"openai_route": "/v1/x", "openai_input": [1]}, "openai_input must be an object"),
-        ({"openai_route": "/v1/x", "openai_input": {"stream": True}}, "a batch has no streams"),
     ],
 )
 def test_what_is_no_request_is_told_to_its_author(given: object, told: str) -> None:
@@ -40,9 +39,10 @@ def test_what_is_no_request_is_told_to_its_author(given: object, told: str) -> N
         direct_request(json.dumps(given).encode())
 
 
-def test_a_body_that_only_speaks_of_streams_asks_for_none() -> None:
-    body = b'{"stream":false,"prompt":"\\"stream\\""}'
-    assert direct_request(b'{"openai_route":"/v1/x","openai_input":%b}' % body).body == body
+def test_only_a_body_that_asks_for_a_stream_is_refused_to_the_queue() -> None:
+    check_not_streamed(b'{"stream":false,"prompt":"\\"stream\\""}')
+    with pytest.raises(ValueError, match="a job in the queue has no stream"):
+        check_not_streamed(b'{"prompt":"a", "stream": true}')
 
 
 def test_an_answer_is_the_result_and_took_no_longer_than_the_request() -> None:

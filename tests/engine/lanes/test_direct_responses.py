@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.engine.lanes.openai_lane import UNREADABLE
+from orchestrator.engine.lanes.direct_lanes import UNREADABLE
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUncertain

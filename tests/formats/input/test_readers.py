@@ -97,7 +97,7 @@ def test_requests_of_a_batch_become_jobs_of_a_worker_that_takes_them(put: Put) -
         ({"method": "GET"}, 'method must be POST, not "GET"'),
         ({"url": "https://a/b"}, 'url must be a path, as in "/v1/chat/completions", not "https://a/b"'),
         ({"body": [1]}, "body must be an object, not an array"),
-        ({"body": {"stream": True}}, "a batch has no streams; leave stream out of the body"),
+        ({"body": {"stream": True}}, "a job in the queue has no stream; leave stream out of the body"),
         (
             {"priority": 1},
             'unknown key "priority"; a request of an OpenAI Batch file has none but its four, and metadata',

@@ -30,13 +30,13 @@ FAULTS: tuple[Fault, ...] = (
         name="a request past the queue whose answer was lost is sent again as if it had not left",
         path="orchestrator/core/lanes/openai.py::of_openai",
         old="outcome = run_outcome(result)",
-        new="outcome = of_run(result if isinstance(result, Answer) else NotSent(str(result)))",
+        new="outcome = run_outcome(result if isinstance(result, Answer) else NotSent(str(result)))",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
         worlds=("direct", 0, 12),
     ),
     Fault(
         name="past the queue a machine that sleeps pays for the time",
-        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane.send",
+        path="orchestrator/engine/lanes/direct_lanes.py::DirectLane.send",
         old="return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))",
         new="return answer",
         tests=(f"{_HERE}test_what_a_machine_sleeps_through_is_not_counted_as_paid",),
@@ -44,7 +44,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane._on_answer",
+        path="orchestrator/engine/lanes/direct_lanes.py::DirectLane._on_answer",
         old='if record.status == "COMPLETED":',
         new='if record.status == "TIMED_OUT":',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),
@@ -52,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="requests past the queue take the places of those into it",
         path="orchestrator/core/lanes/via.py::Via.operation",
-        old="return Operation.OPENAI if self is Via.OPENAI else Operation.RUN",
+        old="return _OPERATIONS[self]",
         new="return Operation.RUN",
         tests=(f"{_HERE}test_the_limits_of_that_operation_bind",),
     ),
@@ -72,7 +72,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a worker past the queue says is kept with the secrets in it",
-        path="orchestrator/engine/lanes/openai_lane.py::OpenAILane.step",
+        path="orchestrator/engine/lanes/direct_lanes.py::DirectLane.step",
         old="result = self._scrubbed(result)",
         new="result = self._scrubbed_if_refused(result)",
         tests=(f"{_HERE}test_a_secret_in_an_answer_is_not_kept",),

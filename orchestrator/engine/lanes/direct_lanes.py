@@ -1,5 +1,6 @@
-"""Requests past the queue (`/openai/*`): the answer is the result, and nothing can be asked for later."""
+"""Requests past the queue (`/openai/*`, servers at URLs): the answer is the result, and nothing can be asked later."""
 
+from abc import abstractmethod
 from typing import Final
 
 import anyio
@@ -20,7 +21,7 @@ from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_faile
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.lane import Lane, left_at
-from orchestrator.engine.lanes.request_builder import RequestBuilder
+from orchestrator.engine.lanes.request_builder import Question, RequestBuilder
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim
@@ -30,18 +31,20 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 UNREADABLE: Final = "the answer is no JSON"
 
 
-class OpenAILane(Lane):
-    """`POST /openai/*`, or the same to a server at a URL."""
+class DirectLane(Lane):
+    """A way past the queue, whatever the requests are."""
 
     def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
         super().__init__(endpoint, task_pool)
         self._validators = validators
 
+    @abstractmethod
+    async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
+        """Sends the request. Raises `NotSent` and `Unanswered`."""
+
     async def send(self, permit: Permit, claim: Claim, builder: RequestBuilder, leaving: Leaving) -> Answer:
         asked = builder.question(claim)
-        answer = await self._endpoint.api.openai(
-            permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
-        )
+        answer = await self._post(permit, asked, leaving)
         # No execution takes longer; a machine that slept meanwhile finds the answer long after it had come.
         latest_at = answer.sent_at + round(asked.within_s * SECOND_US)
         return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))
@@ -76,3 +79,19 @@ class OpenAILane(Lane):
                 judged = await self._validators.judged(job.run, record)
             self._endpoint.runs.observe_validation(job.run, judged.unjudged)
         return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
+
+
+class OpenAILane(DirectLane):
+    """`POST /openai/*`, or the same to a server at a URL."""
+
+    async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
+        return await self._endpoint.api.openai(
+            permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
+        )
+
+
+class HttpLane(DirectLane):
+    """`POST` to a path of a server at a URL, with the input as its body."""
+
+    async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
+        return await self._endpoint.api.http(permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving)
