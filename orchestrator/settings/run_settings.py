@@ -63,7 +63,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _job(
             "path",
-            parsed("/PATH", service_parsers.parse_path),
+            parsed("/PATH", service_parsers.parse_request_path),
             "With `--via http`: where requests go, below the URL of the endpoint.",
             default="the URL itself",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
@@ -148,7 +149,17 @@ def with_direct(plan: Plan, *, share: float = 1 / 8) -> Plan:
         return plan
     spells = tuple(msgspec.structs.replace(each, bare_error=0.0) for each in plan.faults.spells)
     faults = msgspec.structs.replace(plan.faults, bare_error=0.0, spells=spells)
-    return msgspec.structs.replace(plan, direct=True, faults=faults, secrets=False, escalate=())
+    plan = msgspec.structs.replace(plan, direct=True, faults=faults, secrets=False, escalate=())
+    return with_url(plan)
+
+
+def with_url(plan: Plan, *, share: float = 1 / 2) -> Plan:
+    """Half of these: what takes the requests is a server at a URL, which has no other endpoints beside it."""
+    chance = random.Random(f"url {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    askings = tuple(msgspec.structs.replace(each, elsewhere=False) for each in plan.askings)
+    return msgspec.structs.replace(plan, at_url=chance.choice((Via.OPENAI, Via.HTTP)), askings=askings)
 
 
 def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:

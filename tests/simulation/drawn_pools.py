@@ -38,7 +38,7 @@ def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
         prefer=chance.choice(tuple(Prefer)),
         weather=tuple(_weather(chance, plan, workers, last)),
     )
-    return msgspec.structs.replace(plan, pool=pool)
+    return msgspec.structs.replace(plan, pool=pool, at_url=None)
 
 
 def _may_end_without_one(plan: Plan) -> bool:

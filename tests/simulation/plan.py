@@ -11,6 +11,7 @@ from enum import StrEnum, auto
 
 import msgspec
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
@@ -266,6 +267,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When each run is to be finished, by its own clock; what would end later is not sent. None: whenever it is."""
     direct: bool = False
     """The jobs of all runs go past the queue, by `/openai/*`: what is not answered is never heard of again."""
+    at_url: Via | None = None
+    """By which way they go to a server at a URL instead, where they are direct; None: to the service's `/openai/*`."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     pool: PoolPlan | None = None

@@ -53,7 +53,15 @@ from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
-from tests.simulation.world import ENDPOINT, HERE, POOL_ENDPOINTS, SECOND_ENDPOINT, SimulatedService, without_resume
+from tests.simulation.world import (
+    ENDPOINT,
+    HERE,
+    POOL_ENDPOINTS,
+    SECOND_ENDPOINT,
+    SERVER_PATH,
+    SimulatedService,
+    without_resume,
+)
 
 HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
 VARIABLES = {HERE: "KEY_HERE", "elsewhere": "KEY_ELSEWHERE"}
@@ -336,7 +344,7 @@ class Play:
         return RunRequest(
             name=run.plan.name,
             source=str(run.source),
-            endpoint=ENDPOINTS[run.plan.where],
+            endpoint=_endpoint(plan, run.plan.where),
             members=named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else (),
             ledger=self.facts.ledger,
             output=run.output,
@@ -368,7 +376,8 @@ class Play:
                 stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
                 resumable=plan.resumable,
-                via=Via.OPENAI if plan.direct else Via.QUEUE,
+                via=plan.at_url or (Via.OPENAI if plan.direct else Via.QUEUE),
+                path=SERVER_PATH if plan.at_url is Via.HTTP else "",
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
         )
@@ -447,8 +456,15 @@ def _service_limit(rate: Rate) -> ServiceLimit:
     return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
 
 
+def _endpoint(plan: Plan, where: Where) -> str:
+    host, endpoint = HOSTS[where], ENDPOINTS[where]
+    return endpoint if plan.at_url is None else f"http://{host}/v2/{endpoint}/openai"
+
+
 def _input(plan: Plan, n: int) -> dict[str, Any]:
-    return {"openai_route": "/v1/embeddings", "openai_input": {"n": n}} if plan.direct else {"n": n}
+    if plan.at_url is Via.HTTP:
+        return {"n": n}
+    return {"openai_route": SERVER_PATH, "openai_input": {"n": n}} if plan.direct else {"n": n}
 
 
 def _write_input(plan: Plan, run: RunFacts) -> None:

@@ -9,7 +9,17 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
-from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_direct, with_long_jobs
+from tests.simulation.drawn import (
+    HONEST,
+    LARGE,
+    SPELLS,
+    at_rates,
+    side_by_side,
+    swarm,
+    with_direct,
+    with_long_jobs,
+    with_url,
+)
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.plan import (
     DAY_S,
@@ -284,6 +294,11 @@ def told(seed: int) -> Plan:
     )
 
 
+def urls(seed: int) -> Plan:
+    """The same at servers that are URLs."""
+    return msgspec.structs.replace(with_url(direct(seed), share=1.0), scenario="urls")
+
+
 WISHFUL = Faults(long_pause=0.1, long_pause_s=15 * MINUTE_S, handler_error=0.1)
 """Of every operation some requests are answered with the wish for a rest that is longer than results are kept."""
 
@@ -319,6 +334,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "direct": direct,
         "told": told,
         "pools": pools,
+        "urls": urls,
     }
 )
 """By name, as the command line takes them."""

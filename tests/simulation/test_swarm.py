@@ -28,7 +28,10 @@ BATCH = 3
 AT_ONCE = 2
 """So many worlds are played at each commit, each by a test of its own."""
 
-LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct", "told"}
+LONG = {
+    *("asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct", "urls"),
+    "told",
+}
 """Quick ones that are too long for a commit."""
 
 QUICK = (
@@ -42,6 +45,7 @@ QUICK = (
         "refused",
         "wishful",
         "direct",
+        "urls",
         "asleep",
         "clocks",
         "large",

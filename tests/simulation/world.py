@@ -16,7 +16,8 @@ import anyio
 import httpx
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
@@ -38,6 +39,8 @@ from orchestrator.units import SECOND_US
 from tests.emulator.execution_counts import ExecutionCounts
 from tests.simulation.long_work import Act, LongWork
 from tests.simulation.transport import SimulatedTransport
+
+SERVER_PATH = "/v1/embeddings"
 
 ENDPOINT = "ep"
 SECOND_ENDPOINT = "ep-2"
@@ -76,6 +79,23 @@ def bare(raw_input: bytes) -> bytes:
     """The input of a job as its row has it: without what its segment was given, or its way past the queue."""
     asked = bytes(msgspec.json.decode(raw_input, type=_Asked).openai_input) if b'"openai_input":' in raw_input else b""
     return asked or without_resume(raw_input)
+
+
+def at_urls(app: ASGIApp) -> ASGIApp:
+    """`app`, whose `/openai/*` is a server at a URL as well: such a one tells its health beside what it is asked for, and
+    has no `/ping`.
+    """
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint, _, question = str(scope["path"]).partition("/openai/")
+        if question == "ping":
+            await Response(status_code=404)(scope, receive, send)
+            return
+        if question == "health":
+            scope = {**scope, "path": f"{endpoint}/health", "raw_path": f"{endpoint}/health".encode()}
+        await app(scope, receive, send)
+
+    return call
 
 
 class Delivery(msgspec.Struct):
@@ -154,11 +174,13 @@ class SimulatedService:
 
         self._live = LiveWorld(self.world, clock)
         direct = OpenAiApi(self._live, self.gate, changed=self._operated)
-        self.app: ASGIApp = RouteTable(
-            [
-                *direct.routes(),
-                *job_routes(JobApi(self._live, self.gate, changed=self._operated, body_bytes_max=1 << 24)),
-            ]
+        self.app: ASGIApp = at_urls(
+            RouteTable(
+                [
+                    *direct.routes(),
+                    *job_routes(JobApi(self._live, self.gate, changed=self._operated, body_bytes_max=1 << 24)),
+                ]
+            )
         )
         self._numbers = itertools.count()
         self._busy: dict[str, dict[ExecutionKey, JobExecution]] = {endpoint: {} for endpoint in endpoints}

@@ -192,8 +192,7 @@ class RunHost:
         """`run` as it is at another endpoint of its service, where it is served from now on, too. Raises `UsageError`
         where no job of it could be sent there.
         """
-        if run.service_url == LOCAL:
-            raise UsageError(f"{run.name} runs a function of yours, and has no other endpoint")
+        self.endpoints.services.check_may_move(run, endpoint)
         api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
         if (why := await refusal(api)) is not None:
             raise UsageError(f"{why}: {api.url}")

@@ -12,6 +12,7 @@ from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.profiles import is_by_url, is_same_account
 from orchestrator.core.service.row_variables import RowVariables
+from orchestrator.core.service.url_endpoints import is_url
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.runtime.console import Console
@@ -74,6 +75,13 @@ class ServiceRegistry:
             f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
             f" with <setting service-key={run.service_url}=env:NAME>"
         )
+
+    def check_may_move(self, run: Run, endpoint: str) -> None:
+        """Raises `UsageError` where jobs of `run` cannot be sent again at `endpoint`, wherever that is."""
+        if run.service_url == LOCAL:
+            raise UsageError(f"{run.name} runs a function of yours, and has no other endpoint")
+        if is_url(endpoint) is not is_by_url(run.service_url):
+            raise UsageError(f"{run.name} is at {run.endpoint}: jobs go from the service to no URL, nor the other way")
 
     async def endpoint_of(self, run: Run, settings: RunSettings) -> ServerlessEndpoint:
         """The endpoint of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""

@@ -51,7 +51,7 @@ def format_service_keys(held: Mapping[str, str]) -> list[str]:
     return [f"{url}={key}" for url, key in held.items() if REFERENCE.fullmatch(key)]
 
 
-def parse_path(text: str) -> str:
+def parse_request_path(text: str) -> str:
     """The path of a server's that takes requests. Raises `ValueError`."""
     if ROUTE.fullmatch(text) is None:
         raise ValueError(f'"{text:.80}" is no path; write it as in /generate, without a query (?)')

@@ -28,7 +28,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run goes on with the key of another account",
-        path="orchestrator/api/runs/run_defaults.py::check_account",
+        path="orchestrator/api/runs/settings_check.py::check_account",
         old="if not is_same_account(run.service_url, request.connection.serverless_url):",
         new="if False:",
         tests=("tests/api/foreground/test_profiles.py::test_a_run_stays_with_its_account_whatever_others_ask_for",),
@@ -198,7 +198,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a proxy that cannot be used is found when jobs are claimed",
-        path="orchestrator/client/jobs/service.py::Service.endpoint",
+        path="orchestrator/client/jobs/service.py::Service._of_service",
         old="self._transport.check_proxy()",
         new="",
         tests=(

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 _HERE = "tests/engine/lanes/test_direct_responses.py::"
+_URLS = "tests/engine/lanes/test_url_endpoints.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -76,5 +77,44 @@ FAULTS: tuple[Fault, ...] = (
         old="result = self._scrubbed(result)",
         new="result = self._scrubbed_if_refused(result)",
         tests=(f"{_HERE}test_a_secret_in_an_answer_is_not_kept",),
+    ),
+    Fault(
+        name="the key of the service is sent to whoever is at a URL",
+        path="orchestrator/client/jobs/service.py::Service._at_url",
+        old="has_key = bool(self.api_key) and belongs_to_service(text, self._url)",
+        new="has_key = bool(self.api_key)",
+        tests=("tests/client/jobs/test_url_endpoint.py::test_the_services_key_goes_to_the_service_only",),
+    ),
+    Fault(
+        name="whoever's name ends as the service's does gets its key",
+        path="orchestrator/core/service/url_endpoints.py::belongs_to_service",
+        old='host.endswith(f".{of}")',
+        new="host.endswith(of)",
+        tests=("tests/core/service/test_url_endpoints.py::test_only_what_is_the_services_may_see_its_key",),
+    ),
+    Fault(
+        name="what took too long for a proxy counts as not executed",
+        path="orchestrator/core/lanes/http.py::of_http",
+        old="if result.status == TOO_LONG:",
+        new='if result.status == TOO_LONG:\n    return Deferred(FailureClass.SERVER, "524")\nif result.status == TOO_LONG:',
+        tests=(
+            "tests/core/lanes/test_http.py::test_what_was_executed_is_over_and_took_no_longer_than_its_request",
+            f"{_URLS}test_what_was_not_executed_costs_nothing_and_all_else_may_have",
+        ),
+    ),
+    Fault(
+        name="a request to a URL whose answer was lost is sent again as if it had not left",
+        path="orchestrator/core/lanes/http.py::of_http",
+        old="return Uncertain(str(result))",
+        new="return Deferred(FailureClass.TRANSPORT, str(result))",
+        tests=(f"{_URLS}test_what_was_not_executed_costs_nothing_and_all_else_may_have",),
+        worlds=("urls", 0, 12),
+    ),
+    Fault(
+        name="no worker of a load balancing endpoint was free, and the job is refused for good",
+        path="orchestrator/core/lanes/http.py::_not_begun",
+        old="if status == NO_WORKER and NO_WORKER_TEXT.fullmatch(_text(answer.body)):",
+        new="if False:",
+        tests=(f"{_URLS}test_while_workers_start_jobs_wait_and_go_once_the_server_says_that_it_is_well",),
     ),
 )

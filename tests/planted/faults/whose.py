@@ -10,8 +10,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the key of one account is used for the runs of another",
         path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.use_key_for",
-        old="if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):",
-        new="if service_url != LOCAL:",
+        old="if is_service and is_same_account(service_url, self._connection.serverless_url):",
+        new="if is_service:",
         tests=(_ENGINE + "test_a_key_is_for_another_address_of_its_account_but_for_no_other_account",),
     ),
     Fault(
