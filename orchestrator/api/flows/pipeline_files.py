@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.api.flows.stage_settings import stage_choices
-from orchestrator.api.runs.settings_check import check_usable
+from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.pipelines.flow_paths import fire_problems, template_problems
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.stage_graph import in_order, problems
@@ -20,7 +20,7 @@ from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.settings import command_flags, input_settings, pipeline_keys, run_request, run_settings
 from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
 from orchestrator.settings.parsers.name_parsers import members_in
-from orchestrator.settings.run_checks import check_brakes
+from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -179,7 +179,7 @@ class _Reading:
         self._check_endpoint(table, stage)
         if not self._wrong:
             try:
-                check_brakes(stage_choices(stage).run_settings(), lambda setting: setting.key)
+                _check_together(stage)
             except UsageError as error:
                 self._add(table, "", message_of(error))
         if stage.step is not None:
@@ -286,6 +286,14 @@ class _Reading:
         where = f"{self._told}:{line}" if line else self._told
         named = ".".join(filter(None, (table, key)))
         self._found.append((line, f"{where}: {named}: {problem}" if named else f"{where}: {problem}"))
+
+
+def _check_together(stage: Stage) -> None:
+    choices = stage_choices(stage)
+    settings, endpoint = choices.run_settings(), choices[run_request.ENDPOINT]
+    check_together(settings, lambda setting: setting.key)
+    if endpoint is not None:
+        check_run_endpoint(settings, endpoint, lambda setting: setting.key)
 
 
 def _key(name: str) -> str:

@@ -19,7 +19,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.limit_text import format_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S
-from orchestrator.core.service.profiles import address_of, profile_of
+from orchestrator.core.service.profiles import address_of, is_by_url, profile_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import SubjectKind
 from orchestrator.ledger.commands.command_types import Action
@@ -130,7 +130,7 @@ async def _lines(
             EndpointLine(
                 number=row.id,
                 endpoint=row.endpoint,
-                service=address_of(row.service_url),
+                service="" if is_by_url(row.service_url) else address_of(row.service_url),
                 profile=profile_of(row.service_url),
                 operations=_operations(row.id, beats, chosen.get(row.id, {}), setters),
                 workers=sample.workers,

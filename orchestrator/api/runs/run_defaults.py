@@ -125,9 +125,10 @@ def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -
 def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], Any]]:
     """What the run's last command had set, with its values."""
     before = run.settings
-    if run.service_url != LOCAL and request.endpoint is not None and not is_local(request.endpoint):
+    at_url = run.is_at_url
+    if run.service_url != LOCAL and not at_url and request.endpoint is not None and not is_local(request.endpoint):
         yield connection_settings.SERVERLESS_URL, run.service_url
-    for setting in command_flags.KEPT:
+    for setting in _kept(at_url=at_url):
         if texts := before.cli_defaults.get(setting.key):
             try:
                 yield setting, setting.value_type.read(texts)
@@ -158,10 +159,15 @@ def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
     ]
 
 
-def process_defaults(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
-    """What a run is to remember of the process that carries `request` out: texts by key, and no secret."""
+def _kept(*, at_url: bool) -> Sequence[Setting[Any]]:
+    """What runs remember of a process: those at URLs also which service is theirs whose key it has."""
+    return (*command_flags.KEPT, connection_settings.SERVERLESS_URL) if at_url else command_flags.KEPT
+
+
+def process_defaults(request: RunRequest, run: Run) -> Mapping[str, tuple[str, ...]]:
+    """What `run` is to remember of the process that carries `request` out: texts by key, and no secret."""
     found = {}
-    for setting in command_flags.KEPT:
+    for setting in _kept(at_url=run.is_at_url):
         value = getattr(_holder(setting, request, RunSettings()), setting.name)
         if value is not None and value != setting.unset:
             texts = tuple(setting.value_type.write(value.absolute() if isinstance(value, Path) else value))

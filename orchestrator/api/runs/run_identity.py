@@ -12,7 +12,7 @@ from orchestrator.api.runs.run_defaults import process_defaults
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.core.service.profiles import endpoint_at, is_by_url
+from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -163,7 +163,7 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
     settings = msgspec.structs.replace(
-        request.settings or before, cli_defaults=process_defaults(request), takes_over=before.takes_over
+        request.settings or before, cli_defaults=process_defaults(request, run), takes_over=before.takes_over
     )
     if request.endpoint is not None:
         settings = msgspec.structs.replace(settings, members=absolute_members(request.members))
@@ -199,7 +199,7 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
     if is_local(request.endpoint):
         return LOCAL, absolute_endpoint(request.endpoint)
     service_url = request.connection.serverless_url
-    if request.source is None and known is not None and known.service_url != LOCAL and not is_by_url(known.service_url):
+    if request.source is None and known is not None and known.service_url != LOCAL and not known.is_at_url:
         service_url = known.service_url
     return place_for(request.endpoint, service_url), request.endpoint
 

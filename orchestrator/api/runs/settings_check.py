@@ -5,7 +5,7 @@ endpoint, and with who is to reach that.
 from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.addresses import leads_to_loopback
-from orchestrator.core.service.profiles import is_by_url, is_same_account
+from orchestrator.core.service.profiles import is_same_account
 from orchestrator.core.service.url_endpoints import is_url
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.ports.local_endpoints import is_local
@@ -73,7 +73,7 @@ def check_reach(run: Run, request: RunRequest) -> None:
         return
     connection = request.connection
     check_account(run, request)
-    if is_by_url(run.service_url):
+    if run.is_at_url:
         connection.check_reach(run.endpoint)
         return
     if not connection.api_key:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_c
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.service.profiles import is_by_url
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
@@ -37,6 +38,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: int
     """Rows of the latest accepted input."""
+
+    @property
+    def is_at_url(self) -> bool:
+        """Whether its endpoint is a URL, which is at no service."""
+        return is_by_url(self.service_url)
 
 
 _COLUMNS = select(

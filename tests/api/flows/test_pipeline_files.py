@@ -258,6 +258,10 @@ def test_stages_stand_in_the_order_in_which_rows_come(read: Callable[[str], Pipe
             "[notify]\nurl='https://x'\nsecret='hunter2'\n[stage.caption]",
             "6: notify.secret: write env:NAME",
         ),
+        ('"abc123"', '"https://x"', "4: stage.caption: https://x is a URL, and what is there has no queue"),
+        ('"abc123"', '"https://x?a"', "5: stage.caption.endpoint: the URL of an endpoint has no query"),
+        ('"abc123"', '"abc123"\nvia="http"', "4: stage.caption: via http is for a server at a URL, and abc123 is none"),
+        ('"abc123"', '"https://x"\nvia="http"\nttl="1h"', "4: stage.caption: ttl is for jobs in the service's queue"),
         (
             "[stage.caption]",
             "[notify]\nurl='https://x'\non='don'\n[stage.caption]",

@@ -48,9 +48,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the members of a pool share the limits of one",
-        path="orchestrator/client/jobs/service.py::Service.endpoint",
-        old="limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)",
-        new="limiter = next((each.api.limiter for each in self._endpoints.values()), None) or RateLimiter(\n"
+        path="orchestrator/client/jobs/service.py::Service._limiter",
+        old="return RateLimiter(self.clock, self._limits, pacing=self._pacing)",
+        new="return next((each.api.limiter for each in self._endpoints.values()), None) or RateLimiter(\n"
         "    self.clock, self._limits, pacing=self._pacing\n"
         ")",
         tests=(f"{_FAST}test_each_member_has_limits_of_its_own",),
