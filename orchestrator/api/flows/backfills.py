@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.flows.flows import looking_at, pipeline_named
-from orchestrator.api.inspect.run_rates import rate_together
+from orchestrator.api.inspect.run_rates import rate_of_all
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs.run_costs import costs_together, spent_by_run
 from orchestrator.core.jobs.lifecycle import ended, unfinished
@@ -97,7 +97,7 @@ async def _with_runs(ledger: Ledger, held_by: str | None, line: BackfillLine, ru
         line,
         total=done + sum(map(unfinished, counts.values())),
         done=done,
-        jobs_per_s=await rate_together(ledger, await ledger.runs.all(runs), counts, ledger.now()) if held_by else None,
+        jobs_per_s=await rate_of_all(ledger, await ledger.runs.all(runs), counts, ledger.now()) if held_by else None,
         spent=costs_together(list((await spent_by_run(ledger, runs)).values())),
         safe_offline_s=min((run.safe_offline_s for run in seen if run.safe_offline_s is not None), default=None),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from orchestrator.core.jobs.lifecycle import ended, unfinished
-from orchestrator.core.samples.rates import OF_LATE_US, rate_of_late
+from orchestrator.core.samples.rates import OF_LATE_US, EndsOfLate, ends_of_late, rate_together
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.runs import Run
@@ -14,29 +14,33 @@ async def rates_of_late(ledger: Ledger, seen: RunSummaries, now: int) -> Mapping
     says nothing. Raises `StorageError`.
     """
     left = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {}))]
-    rates = await _rates(ledger, left, seen.counts, now)
+    rates = await _ends(ledger, left, seen.counts, now)
     young = now - OF_LATE_US
-    return {run.id: rates.get(run.id, 0.0) for run in left if run.id in rates or run.created_at < young}
+    return {
+        run.id: rates[run.id].per_s if run.id in rates else 0.0
+        for run in left
+        if run.id in rates or run.created_at < young
+    }
 
 
-async def rate_together(
+async def rate_of_all(
     ledger: Ledger, runs: Collection[Run], counts: Mapping[int, Mapping[str, int]], now: int
 ) -> float:
     """That of all these runs, also of those that have ended meanwhile; `counts` has their jobs by their states. Raises
     `StorageError`.
     """
-    return sum((await _rates(ledger, runs, counts, now)).values())
+    return rate_together((await _ends(ledger, runs, counts, now)).values())
 
 
-async def _rates(
+async def _ends(
     ledger: Ledger, runs: Collection[Run], counts: Mapping[int, Mapping[str, int]], now: int
-) -> dict[int, float]:
+) -> dict[int, EndsOfLate]:
     """Those of the runs of which something tells, and something has ended of late."""
     numbers = [run.id for run in runs]
     latest = await ledger.samples.ends(numbers)
     before = await ledger.samples.ends(numbers, until=now - OF_LATE_US)
-    rates = {
-        run.id: rate_of_late(
+    found = {
+        run.id: ends_of_late(
             latest.get(run.id),
             before.get(run.id),
             ended=ended(counts.get(run.id, {})),
@@ -45,4 +49,4 @@ async def _rates(
         )
         for run in runs
     }
-    return {number: rate for number, rate in rates.items() if rate is not None}
+    return {number: ends for number, ends in found.items() if ends is not None}

@@ -11,7 +11,7 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.text.durations import rough_duration
-from orchestrator.core.text.figures import money
+from orchestrator.core.text.figures import minute, money
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.units import SECOND_US
@@ -121,7 +121,7 @@ def show_backfills(found: "Sequence[BackfillLine]", *, as_json: bool) -> None:
         found,
         as_json=as_json,
         none="no backfill is under way",
-        headings=("BACKFILL OF", "STATE", "ASKED (UTC)", "FLOWS DONE", "JOBS DONE", "SPEED", "DONE (UTC)", "SPENT"),
+        headings=("PIPELINE", "STATE", "FLOWS DONE", "JOBS DONE", "SPEED", "DONE (UTC)", "SPENT"),
         row=_backfill_row,
     )
 
@@ -130,9 +130,9 @@ def _backfill_row(line: "BackfillLine") -> Iterable[str]:
     flows = f"{line.ended:,} of {line.flows:,}{f', {line.failed:,} not whole' if line.failed else ''}"
     jobs = "-" if line.total is None else f"{line.done:,} of {line.total:,}"
     speed = "-" if not line.jobs_per_s else f"{line.jobs_per_s:,.1f}/s"
-    done_at = "-" if line.eta_at is None else local(line.eta_at // SECOND_US * SECOND_US, "UTC")
+    done_at = "-" if line.eta_at is None else minute(line.eta_at)
     spent = "-" if line.spent is None else money(line.spent.amount)
-    return line.name, line.standing, local(line.asked_at, "UTC"), flows, jobs, speed, done_at, spent
+    return line.name, line.standing, flows, jobs, speed, done_at, spent
 
 
 def show_rerun(found: "Rerun", *, as_json: bool) -> None:

@@ -1,8 +1,8 @@
 """What grew, as so much a second between two samples; what stood, as it stood; and a gap where nobody looked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -70,10 +70,22 @@ class EndsOfRun(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs had an outcome: fewer than that once some are opened again."""
 
 
-def rate_of_late(
+class EndsOfLate(NamedTuple):
+    """So many jobs have ended in the last so many microseconds."""
+
+    ends: int
+    within_us: int
+
+    @property
+    def per_s(self) -> float:
+        """How many that is in a second."""
+        return self.ends * SECOND_US / max(self.within_us, SECOND_US)
+
+
+def ends_of_late(
     latest: EndsOfRun | None, before: EndsOfRun | None, *, ended: int, created_at: int, now: int
-) -> float | None:
-    """Jobs of a run that end in a second, of late; None where nothing tells, or none has.
+) -> EndsOfLate | None:
+    """Jobs of a run that have ended of late; None where nothing tells, or none has.
 
     `latest` is its last sample, and `before` the last one that is not of late, as far as there are any. `ended` jobs
     have an outcome now: so it is also told what has ended since the last sample.
@@ -85,5 +97,11 @@ def rate_of_late(
     else:
         return None
     # Where nobody worked for a while nothing has ended meanwhile.
-    took_us = min(now - (created_at if before is None else before.at), OF_LATE_US + SAMPLE_S * SECOND_US)
-    return ends * SECOND_US / max(took_us, SECOND_US) if ends > 0 else None
+    within_us = min(now - (created_at if before is None else before.at), OF_LATE_US + SAMPLE_S * SECOND_US)
+    return EndsOfLate(ends, within_us) if ends > 0 else None
+
+
+def rate_together(parts: Iterable[EndsOfLate]) -> float:
+    """How many jobs of several runs ended in a second, of late, whichever of them have begun and ended meanwhile."""
+    found = [*parts]
+    return EndsOfLate(sum(each.ends for each in found), max((each.within_us for each in found), default=0)).per_s

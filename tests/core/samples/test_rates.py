@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from orchestrator.core.samples.rates import EndsOfRun, gauged, grown, rate_of_late
+from orchestrator.core.samples.rates import EndsOfLate, EndsOfRun, ends_of_late, gauged, grown, rate_together
 from orchestrator.units import SECOND_US
 
 
@@ -61,9 +61,10 @@ def ends_at(s: float, n: int, *, ended: int | None = None) -> EndsOfRun:
 def of_late(
     latest: EndsOfRun | None = None, before: EndsOfRun | None = None, *, ended: int, created_s: float = 0, now_s: float
 ) -> float | None:
-    return rate_of_late(
+    found = ends_of_late(
         latest, before, ended=ended, created_at=round(created_s * SECOND_US), now=round(now_s * SECOND_US)
     )
+    return None if found is None else found.per_s
 
 
 def test_a_rate_of_late_is_that_since_the_last_sample_that_is_a_minute_old_and_goes_on_until_now() -> None:
@@ -88,3 +89,10 @@ def test_of_an_old_run_without_samples_nothing_tells() -> None:
 def test_jobs_that_are_opened_again_have_ended_all_the_same() -> None:
     assert of_late(ends_at(190, 1_300), ends_at(130, 700), ended=900, now_s=190) == 10.0
     assert of_late(ends_at(190, 700), ends_at(130, 700), ended=700, now_s=190) is None
+
+
+def test_of_several_runs_that_follow_each_other_all_that_ended_is_counted_and_the_time_once() -> None:
+    """Four runs of ten jobs, each of five seconds and after the one before: two jobs a second, whoever looks."""
+    runs = [EndsOfLate(ends=10, within_us=within_s * SECOND_US) for within_s in (20, 15, 10, 5)]
+    assert rate_together(runs) == 2.0
+    assert rate_together([]) == 0.0
