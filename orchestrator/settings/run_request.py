@@ -134,8 +134,8 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         _file(
             "include",
             ValueType(Kind.TEXT, "WHAT,...", row_parsers.parse_include, ",".join, words=tuple(Include)),
-            "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and"
-            " `text`, the whole of what a worker said of an error; several with commas between them.",
+            "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `endpoint`,"
+            " `times`, and `text`, the whole of what a worker said of an error; several with commas between them.",
             default="nothing",
         ),
     ] = ()

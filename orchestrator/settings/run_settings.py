@@ -19,7 +19,7 @@ from orchestrator.core.jobs.segments import SegmentLimits
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
-from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer, dearest
+from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer, dearest, price_at
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
 from orchestrator.settings.parsers.job_parsers import duration
@@ -465,8 +465,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""
-        found = self._member(endpoint)
-        return self.price_per_second if found is None or found.price_per_second is None else found.price_per_second
+        return price_at(self.members, endpoint, self.price_per_second)
 
     def budget_per_day_at(self, endpoint: str) -> float:
         """What all runs may spend in a day at `endpoint`; 0 for any amount."""

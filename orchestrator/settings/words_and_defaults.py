@@ -95,6 +95,9 @@ class Include(StrEnum):
     INPUT = "input"
     LINE = "line"
     WORKER = "worker"
+    ENDPOINT = "endpoint"
+    """A run with a pool has it beside `WORKER`."""
+
     TIMES = "times"
     TEXT = "text"
     METADATA = "metadata"

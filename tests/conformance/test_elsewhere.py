@@ -18,12 +18,12 @@ AT = EPOCH_AT
 TTL_US = 3_600 * S
 
 
-async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int) -> Run:
+async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int, at: int = AT) -> Run:
     """These jobs of `run` have failed, and are to go to another endpoint: the run as it is there."""
     there = await ledger.runs.at_endpoint(run, "big")
     for job in jobs:
-        failed = await brought_to(ledger, State.FAILED, AT, job=job)
-        again = transitions.reopened(failed, at=AT + 9 * S, overrides=Overrides(endpoint=there.endpoint_id))
+        failed = await brought_to(ledger, State.FAILED, at, job=job)
+        again = transitions.reopened(failed, at=at + 9 * S, overrides=Overrides(endpoint=there.endpoint_id))
         assert await ledger.writer.step(again)
     return there
 

@@ -47,7 +47,7 @@ def test_refused_half_way_it_collects_what_is_outstanding_and_goes_on_once_it_is
         "--json", *FAST,
     )  # fmt: skip
 
-    program.until_said("nothing is sent for now; the run stops if that lasts for a minute")
+    program.until_said("nothing is sent there for now; a run that is nowhere else stops after a minute")
     service.change(accept_max=None)
     ended = program.ended()
 

@@ -64,7 +64,7 @@ def test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere(desk: Desk, ser
     ended.append(program.kill())
     shutil.copytree(desk.folder, desk.folder / "crashed")  # with the write-ahead log as the crash left it
     wrong_key = desk.start(*command, environ={**secrets, "ORCHESTRATOR_API_KEY": "the-wrong-key-of-the-tests"})
-    wrong_key.until_said("nothing is sent for now")  # what is outstanding keeps it trying for a minute
+    wrong_key.until_said("nothing is sent there for now")  # what is outstanding keeps it trying for a minute
     wrong_key.signal(signal.SIGINT)
     ended.append(wrong_key.ended())
     assert ended[-1].exit_code == 128 + signal.SIGINT, ended[-1]

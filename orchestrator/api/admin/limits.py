@@ -15,6 +15,7 @@ from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetL
 from orchestrator.ledger.runs.endpoints import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_request
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 
@@ -36,6 +37,10 @@ async def _at(ledger: Ledger, name: str, endpoint: str | None) -> Run:
     """The run `name` as it is at its endpoint, or at that one of the others. Raises `UsageError`."""
     run = await run_named(ledger, name, not_accepted=True)
     there = [run, *await ledger.runs.elsewhere(run.id)]
+    if endpoint is None and run.settings.members:
+        known = ", ".join(each.endpoint for each in there)
+        own = f"{run.name} has a pool, and each member has limits of its own"
+        raise UsageError(f"{own}; name one with {run_request.ENDPOINT}: {known}")
     found = next((each for each in there if endpoint in (None, each.endpoint)), None)
     if found is None:
         known = ", ".join(each.endpoint for each in there)

@@ -16,6 +16,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
 from orchestrator.settings.run_request import RunRequest
+from orchestrator.settings.words_and_defaults import Include
 from orchestrator.user_code import absolute
 from orchestrator.views.status import Summary
 
@@ -44,7 +45,10 @@ class RunFiles:
 
     def _growing_of(self, ledger: Ledger, run: Run) -> PartialResults:
         output = None if self._places is None else self._places[0]
-        return PartialResults(ledger, run.id, output, self._request.include, self._console.warn)
+        include = self._request.include
+        if run.settings.members and Include.WORKER in include:
+            include = (*include, Include.ENDPOINT)
+        return PartialResults(ledger, run.id, output, include, self._console.warn)
 
     async def write(self, ledger: Ledger, run: Run) -> None:
         """Writes both files whole. Raises as `write_files`, and `UsageError` where another file has appeared there."""

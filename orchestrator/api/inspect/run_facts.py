@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
+from orchestrator.core.diagnosis.facts import LedgerState, MemberTrouble, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
+from orchestrator.core.pools.member_health import MemberState
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.ledger import locked_since
 from orchestrator.ledger.commands.command_types import Action
@@ -78,6 +79,11 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         refused_status=seen.learned_of(run).refused_status,
         hold=seen.brakes.get(run.id),
         refused_us=max(0, now - refused_at),
+        members=[
+            MemberTrouble(endpoint=each.endpoint, why=each.why, is_tried=each.state is MemberState.TRIED)
+            for each in said.members
+            if each.state is not None
+        ],
         asked=tuple(dict.fromkeys(command.action for command in asked)),
         asked_us=max(0, now - asked[0].asked_at) if asked else 0,
     )

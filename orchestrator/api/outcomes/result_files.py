@@ -150,8 +150,16 @@ def _everything_is_in_the_ledger() -> Iterator[None]:
 
 
 async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:
-    """What rows of `run` are to `include`, with what those carry that have it: tables need a column for that."""
-    return (*include, Include.METADATA) if await ledger.jobs.results.have_metadata(run) else include
+    """What rows of `run` are to `include`, with what those carry that have it: tables need a column for that. Where it
+    has a pool, a worker is one of a member.
+    """
+    found = list(include)
+    if Include.WORKER in include and Include.ENDPOINT not in include:
+        of_pool = any(each.settings.members for each in await ledger.runs.all([run]))
+        found += [Include.ENDPOINT] if of_pool else []
+    if await ledger.jobs.results.have_metadata(run):
+        found.append(Include.METADATA)
+    return found
 
 
 async def check_is_there(ledger: Ledger, run: int) -> None:
@@ -246,6 +254,7 @@ def _more(job: FinishedJob, include: Collection[Include]) -> OutcomeDetails:
     return OutcomeDetails(
         line=job.line if Include.LINE in include else msgspec.UNSET,
         worker=job.worker if Include.WORKER in include else msgspec.UNSET,
+        endpoint=job.endpoint if Include.ENDPOINT in include else msgspec.UNSET,
         sent_at=_iso(job.sent_at) if has_times else msgspec.UNSET,
         ended_at=_iso(job.ended_at) if has_times else msgspec.UNSET,
         input=_input(job) if Include.INPUT in include else msgspec.UNSET,

@@ -40,7 +40,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
             jobs = jobs_of(opened, run.id, wanted, order=order, chosen=chosen, follow=follow, inputs=form.needs_input)
             async with aclosing(jobs):
                 async for job in jobs:
-                    out.write(file_outcome(job, request.include))
+                    out.write(file_outcome(job, include))
                     rows += 1
             await check_is_there(opened, run.id)
             out.finish()

@@ -17,7 +17,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
-from orchestrator.engine.ports.local_endpoints import absolute_members
+from orchestrator.engine.ports.local_endpoints import absolute_members, is_member
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
@@ -100,12 +100,8 @@ class Submission:
         if known is None or self.endpoint is not None:
             members = () if callable(self.endpoint) else await names.in_members(self.choices.members)
             settings = replace(settings, members=absolute_members(members))
-            if (
-                known is not None
-                and target is not None
-                and known.endpoint in [each.endpoint for each in settings.members]
-            ):
-                target = target[0], known.endpoint
+            if known is not None and target is not None and is_member(known.endpoint, settings.members):
+                target = known.service_url, known.endpoint
         if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
         check_usable(settings, display_name)

@@ -11,6 +11,7 @@ from orchestrator.api.runs.job_progress import resumable
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local, is_member
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
@@ -29,8 +30,9 @@ from orchestrator.ledger.commands.command_types import (
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_request
 from orchestrator.settings.command_requests import ControlAction, RetryChoice
-from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, POOL
 from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
@@ -188,6 +190,22 @@ def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncCont
     return command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
 
 
+def _single_endpoint(run: Run, endpoint: str) -> str:
+    """The endpoint at which jobs of `run` are to be tried again, as the ledger has it. Raises `UsageError`."""
+    members = run.settings.members
+    known = ", ".join(each.endpoint for each in members) or run.endpoint
+    if endpoint.startswith(POOL) or "," in endpoint:
+        raise UsageError(
+            f"{run_request.ENDPOINT} {endpoint}: jobs are tried again at one endpoint; {run.name} has {known}"
+        )
+    if not is_local(endpoint):
+        return endpoint
+    function = absolute_endpoint(endpoint)
+    if function != run.endpoint and not is_member(function, members):
+        raise UsageError(f"{run_request.ENDPOINT} {endpoint} is no member of the pool of {run.name}, which has {known}")
+    return function
+
+
 async def _control(
     ledger: Path, name: str, dependencies: Dependencies | None, action: Action, argument: Argument | None = None
 ) -> RunControl:
@@ -197,6 +215,8 @@ async def _control(
             raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
         if isinstance(argument, CancelledRun):
             resumable(run)
+        if isinstance(argument, RetryChoice) and argument.endpoint is not None:
+            argument = msgspec.structs.replace(argument, endpoint=_single_endpoint(run, argument.endpoint))
         acknowledged = await ask_process(opened, action, run=run.id, argument=argument, asked=asker_of(dependencies))
         controls = await opened.runs.controls(run.id)
         return RunControl(

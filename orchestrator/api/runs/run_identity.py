@@ -13,7 +13,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.profiles import endpoint_at
-from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local, is_member
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
@@ -133,7 +133,10 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console:
     except LedgerBusyError:
         raise
     except UsageError as error:
-        raise UsageError(f"{is_for} ({error.message}); {_other_name_advice(request)}") from None
+        why = error.message
+        if request.members:
+            why = f"{why}, so that a pool of it has that among its members"
+        raise UsageError(f"{is_for} ({why}); {_other_name_advice(request)}") from None
     console.info(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
     rebound = await ledger.runs.named(known.name)
     assert rebound is not None
@@ -191,7 +194,7 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
     A resume stays at the service of `known`, and at its endpoint unless it names another. So does a run whose endpoint
     is one of the pool that is named.
     """
-    if known is not None and known.endpoint in [each.endpoint for each in absolute_members(request.members)]:
+    if known is not None and is_member(known.endpoint, absolute_members(request.members)):
         return known.service_url, known.endpoint
     if request.endpoint is None:
         assert known is not None

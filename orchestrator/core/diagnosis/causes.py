@@ -35,6 +35,7 @@ class Cause(StrEnum):
     WORKERS_UNHEALTHY = "workers-unhealthy"
     SCALED_TO_ZERO = "scaled-to-zero"
     SERVICE_FAILS = "service-fails"
+    MEMBER_UNWELL = "member-unwell"
     TRYING = "trying"
     COLD_START = "cold-start"
     QUEUE_FULL = "queue-full"

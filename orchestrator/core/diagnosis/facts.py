@@ -36,6 +36,15 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     stray_operation: str = "run"
 
 
+class MemberTrouble(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a run's pool, and what is wrong with it; None: nothing."""
+
+    endpoint: str
+    why: str | None = None
+    is_tried: bool = False
+    """Whether it gets single jobs by now, which find out whether it is well again."""
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """One run, by its ledger and by what the process at work says of it."""
 
@@ -44,6 +53,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     service_url: str = ""
     elsewhere: Sequence[str] = ()
     """Other endpoints of its service, to which jobs of it were sent again."""
+
+    members: Sequence[MemberTrouble] = ()
+    """Those of its pool, as that process says."""
 
     is_of_flow: bool = False
     """Whether it carries out a stage of a flow, which goes on with its pipeline."""

@@ -17,6 +17,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     ledger_rules.expiry,
     run_rules.standstill,
     run_rules.reach,
+    run_rules.members,
     run_rules.webhooks,
     limit_rules.binding_limits,
     limit_rules.unwanted,

@@ -187,3 +187,19 @@ def _of_webhook_url(tested: WebhookState) -> Finding:
         f"it answered {tested.status}, and not as the listener of this ledger does",
         advice="see where the URL leads: it has to reach the listener, path and all; until then results are asked for",
     )
+
+
+def members(facts: Facts) -> Iterator[Finding]:
+    """Which members of pools take no part, while others do: where none does, that is told of the run."""
+    for run in facts.open_runs if facts.is_worked_on else ():
+        well = [each.endpoint for each in run.members if each.why is None]
+        for member in run.members:
+            if member.why is None:
+                continue
+            name = f"{run.name}: {member.endpoint}"
+            gets = "gets single jobs" if member.is_tried else "gets nothing"
+            left = f"what waited there goes to {', '.join(well)}" if well else "no member is well"
+            advice = "nothing, if that passes: single jobs find out; else mend it, or leave it out of the pool"
+            yield finding(
+                Cause.MEMBER_UNWELL, name, f"it {gets}: {member.why}", left, advice=advice, needs_person=not well
+            )

@@ -31,6 +31,12 @@ class MemberSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     budget_per_day: float | None = None
 
 
+def price_at(members: Sequence[MemberSettings], endpoint: str, price: float | None) -> float | None:
+    """What a second of execution costs at `endpoint`: what is said of that member, else of all of them (`price`)."""
+    own = next((each.price_per_second for each in members if each.endpoint == endpoint), None)
+    return price if own is None else own
+
+
 def dearest(members: Sequence[MemberSettings], price: float | None) -> float | None:
     """What a second of execution costs at the dearest of `members`, of which `price` is said of those that say nothing
     themselves: a budget is never passed by what was thought to be cheap. None where somebody's price is not known.

@@ -22,6 +22,6 @@ PAGE: Final = Page(
     path="/runs/{run:number}",
     template="run.html",
     compose=_compose,
-    parts=("verdict", "figures", "failures", "progress", "charts"),
+    parts=("verdict", "figures", "members", "failures", "progress", "charts"),
     heading="Runs",
 )

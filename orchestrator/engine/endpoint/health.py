@@ -34,6 +34,9 @@ SUSPECT_US: Final = MINUTE_US
 """How long submitting pauses after an answer that makes the whole endpoint suspect."""
 
 
+PAUSED_THERE: Final = "nothing is sent there for now; a run that is nowhere else stops after a minute"
+
+
 class RequestHealth:
     """Of one kind of requests: whether they are answered, and whether they are refused."""
 
@@ -171,7 +174,7 @@ class EndpointHealth:
     def _refused(self, refusals: Refusals, refusal: Pointless, sent_at: int, now: int) -> None:
         was_refused = self.submissions.refusals.are_on or self.questions.refusals.are_on
         if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
-            self._warn(f"{self._placed(refusal)}: nothing is sent for now; the run stops if that lasts for a minute")
+            self._warn(f"{self._placed(refusal)}: {PAUSED_THERE}")
 
     def _placed(self, refusal: Pointless) -> str:
         """The reason with the address, id and all, where that may be wrong."""

@@ -192,10 +192,11 @@ class RunHost:
         """`run` as it is at another endpoint of its service, where it is served from now on, too. Raises `UsageError`
         where no job of it could be sent there.
         """
-        self.endpoints.services.check_may_move(run, endpoint)
-        api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
-        if (why := await refusal(api)) is not None:
-            raise UsageError(f"{why}: {api.url}")
+        if not endpoint.startswith(LOCAL):  # a function is there once it is loaded
+            self.endpoints.services.check_may_move(run, endpoint)
+            api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
+            if (why := await refusal(api)) is not None:
+                raise UsageError(f"{why}: {api.url}")
         there = await self.ledger.runs.at_endpoint(run, endpoint)
         await self.reach(there)
         if (session := self.runs.sessions.get(run.id)) is not None:

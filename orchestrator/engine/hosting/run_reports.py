@@ -14,7 +14,7 @@ from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.pools.run_pool import RunPool
-from orchestrator.ledger.runs.heartbeats import RunReport, together
+from orchestrator.ledger.runs.heartbeats import RunReport, of_pool, together
 from orchestrator.units import MINUTE_US, SECOND_US
 from orchestrator.views.members import MemberStatus, members_first
 from orchestrator.views.status import Collecting, StuckSummary
@@ -45,11 +45,13 @@ def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: Stu
         hold = unservable and Hold(Gate.UNSERVABLE, unservable.why, stops=False)
         return RunReport(blocked_by=hold, is_unserved=True)
     session, pool = runs.sessions.get(run), runs.pools.of.get(run)
-    own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.homes.endpoints[run]]
+    at = {number: _at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.homes.endpoints[run]}
+    own, *others = at.values()
     report = reduce(together, others, own)
     if session is not None and others:
         report = replace(report, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
     if session is not None and pool is not None:
+        report = of_pool(report, [said for number, said in at.items() if number in pool.members])
         report = replace(report, members=tuple(_members(session, pool, runs)))
     if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
         return report

@@ -33,8 +33,13 @@ class MemberLine:
 
     @property
     def room(self) -> int:
-        """How many more jobs the member may take now."""
-        return max(self._pool.room(self._endpoint.id), int(self.may_be_bound))
+        """How many more jobs the member may take now, those that are bound to it among them."""
+        return max(self.share, int(self.may_be_bound))
+
+    @property
+    def share(self) -> int:
+        """How many more of those that are bound to nobody."""
+        return self._pool.room(self._endpoint.id)
 
     @property
     def next_room_s(self) -> float:

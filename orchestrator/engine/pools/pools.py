@@ -49,6 +49,7 @@ class Pools:
         self.of.pop(run, None)
         self._homes.pools.pop(run, None)
         self._homes.of.pop(run, None)
+        self._homes.members.pop(run, None)
 
     def member(self, endpoint: Endpoint) -> PoolMember:
         """`endpoint`, as a member of pools."""

@@ -43,3 +43,8 @@ def absolute_members(members: Sequence[MemberSettings]) -> tuple[MemberSettings,
         replace(each, endpoint=absolute_endpoint(each.endpoint)) if is_local(each.endpoint) else each
         for each in members
     )
+
+
+def is_member(endpoint: str, members: Sequence[MemberSettings]) -> bool:
+    """Whether `endpoint` is one of the `members` of a pool: then a run that is there stays where it is."""
+    return any(each.endpoint == endpoint for each in members)

@@ -172,9 +172,10 @@ class RunSender:
         if member_line.may_be_bound:
             with self.brakes.claiming(most):
                 bound = await member_line.claim_bound(line, most)
-        if len(bound) == most or self._endpoint.claimed.room_bytes <= 0:
+        left = min(most - len(bound), member_line.share)
+        if left <= 0 or self._endpoint.claimed.room_bytes <= 0:
             return bound
-        return bound + await self._claim_along(member_line.along_home(line), most - len(bound))
+        return bound + await self._claim_along(member_line.along_home(line), left)
 
     async def _claim_along(self, line: ClaimLine, most: int) -> list[Claim]:
         claimed_jobs, take = self._endpoint.claimed, self._ledger.jobs.claims.take

@@ -123,6 +123,7 @@ class Columns:
         columns = {
             Include.LINE: [Column("line", CellKind.COUNT)],
             Include.WORKER: [Column("worker", CellKind.TEXT)],
+            Include.ENDPOINT: [Column("endpoint", CellKind.TEXT)],
             Include.TIMES: [Column("sent_at", CellKind.TEXT), Column("ended_at", CellKind.TEXT)],
             Include.INPUT: [Column(INPUT, CellKind.JSON)],
             Include.METADATA: [Column(METADATA, CellKind.JSON)],
@@ -161,6 +162,8 @@ class Columns:
             cells.append(_set(more.line))
         if Include.WORKER in self._include:
             cells.append(_set(more.worker))
+        if Include.ENDPOINT in self._include:
+            cells.append(_set(more.endpoint))
         if Include.TIMES in self._include:
             cells += (_set(more.sent_at), _set(more.ended_at))
         if Include.INPUT in self._include:

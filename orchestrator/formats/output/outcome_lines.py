@@ -15,6 +15,7 @@ class OutcomeDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     line: int | UnsetType = UNSET
     worker: str | UnsetType | None = UNSET
+    endpoint: str | UnsetType | None = UNSET
     sent_at: str | UnsetType | None = UNSET
     ended_at: str | UnsetType | None = UNSET
     input: msgspec.Raw | UnsetType = UNSET

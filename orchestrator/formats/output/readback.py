@@ -30,6 +30,7 @@ _SIGNS: Final[Mapping[Include, str]] = {
     Include.INPUT: INPUT,
     Include.LINE: "line",
     Include.WORKER: "worker",
+    Include.ENDPOINT: "endpoint",
     Include.TIMES: "ended_at",
     Include.METADATA: METADATA,
 }

@@ -12,7 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.jobs.history import ENDING
 from orchestrator.ledger.schema.handover_tables import reused
-from orchestrator.ledger.schema.job_tables import events, jobs, outcomes, payloads, row_metadata, runs, submissions
+from orchestrator.ledger.schema.job_tables import (
+    endpoints,
+    events,
+    jobs,
+    outcomes,
+    payloads,
+    row_metadata,
+    runs,
+    submissions,
+)
 from orchestrator.ledger.schema.row_codec import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.transactions.repository import Repository
@@ -50,6 +59,9 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     execution_ms: int | None
     ended_at: int | None = None
     worker: str | None = None
+    endpoint: str | None = None
+    """Where the outcome came from; None where nothing was sent for it."""
+
     sent_at: int | None = None
     """When the submission was sent that the outcome is of; None where that is forgotten, or there was none."""
 
@@ -76,17 +88,21 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 _OF_JOB = outcomes.c.job_id == jobs.c.id
 
+_EXECUTED_AT = func.coalesce(func.nullif(submissions.c.endpoint_id, 0), jobs.c.endpoint_id)
+"""Where what became of a job came from; of a submission that is forgotten the job knows it."""
+
 _FINISHED = (
     select(
         jobs.c.line, jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.attempt,
         outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed,
         outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
         jobs.c.ended_at, jobs.c.failures, outcomes.c.worker, submissions.c.sent_at,
-        reused.c.from_run, reused.c.from_custom_id, row_metadata.c.metadata,
+        reused.c.from_run, reused.c.from_custom_id, row_metadata.c.metadata, endpoints.c.endpoint,
     )
     .select_from(
         jobs.outerjoin(outcomes, _OF_JOB)
         .outerjoin(submissions, submissions.c.id == outcomes.c.submission_id)
+        .outerjoin(endpoints, endpoints.c.id == _EXECUTED_AT)
         .outerjoin(reused, reused.c.job_id == jobs.c.id)
         .outerjoin(row_metadata, (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id))
     )
@@ -313,7 +329,7 @@ def _finished_of(row: Any, given: Any | None) -> FinishedJob:
         attempts=row[14] + (row[3] == State.SUCCEEDED and row[17] is None), paid_at_most=row[4],
         remote_id=row[5], status=row[6], stored=row[7], packed=row[8] or 0,
         trouble=row[9], message=row[10], delay_ms=row[11], execution_ms=row[12], ended_at=row[13],
-        worker=row[15], sent_at=row[16],
+        worker=row[15], sent_at=row[16], endpoint=None if row[17] is not None else row[20],
         reused=None if row[17] is None else Origin(run=row[17], custom_id=row[18]),
         metadata=row[19], stored_input=given and given[1], packed_input=0 if given is None else given[2],
     )  # fmt: skip

@@ -7,7 +7,7 @@ others would have to go through all outstanding jobs, or cannot know.
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -128,6 +128,20 @@ def together(one: RunReport, other: RunReport) -> RunReport:
         unwanted_until=max(one.unwanted_until or 0, other.unwanted_until or 0) or None,
         unreachable_since=one.unreachable_since or other.unreachable_since,
         line_bytes_per_s=one.line_bytes_per_s or other.line_bytes_per_s,
+    )
+
+
+def of_pool(whole: RunReport, members: Sequence[RunReport]) -> RunReport:
+    """How a process stands with a run that has a pool: what is wrong at some of its members holds up none of it."""
+    if all(each.blocked_by is not None for each in members):
+        return whole
+    unreachable = [each.unreachable_since for each in members if each.unreachable_since is not None]
+    return msgspec.structs.replace(
+        whole,
+        blocked_by=None,
+        refused_status=None,
+        is_bound=all(each.is_bound for each in members),
+        unreachable_since=max(unreachable) if len(unreachable) == len(members) else None,
     )
 
 

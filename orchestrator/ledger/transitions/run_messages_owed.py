@@ -18,9 +18,9 @@ from orchestrator.core.pipelines.run_messages import (
     run_end,
     run_message,
 )
-from orchestrator.core.pools.member import MemberSettings, dearest
+from orchestrator.core.pools.member import MemberSettings, dearest, price_at
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
-from orchestrator.ledger.schema.job_tables import clusters, counts, executions, intakes, jobs, outcomes, runs
+from orchestrator.ledger.schema.job_tables import clusters, counts, endpoints, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 
 KEPT_PER_RUN: Final = 100
@@ -55,9 +55,15 @@ _OVER: Final = _RUN.where(
     .exists(),
 )
 _COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
-_TOOK: Final = select(
-    *(func.coalesce(func.sum(executions.c[name]), 0) for name in ("timed", "total_ms", "squares", "untimed"))
-).where(executions.c.run_id == bindparam("run"))
+_TOOK: Final = (
+    select(
+        endpoints.c.endpoint,
+        *(func.sum(executions.c[name]) for name in ("timed", "total_ms", "squares", "untimed")),
+    )
+    .join(endpoints, endpoints.c.id == executions.c.endpoint_id)
+    .where(executions.c.run_id == bindparam("run"))
+    .group_by(endpoints.c.endpoint)
+)
 _first: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
 _KINDS: Final = (
     select(
@@ -162,9 +168,11 @@ async def message_figures(connection: AsyncConnection, run: int, settings: bytes
     wanted = _wanted.decode(settings)
     spent, price = None, dearest(wanted.members, wanted.price_per_second)
     if price:
-        [took] = (await connection.execute(_TOOK, {"run": run})).all()
-        totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
-        spent = Costs(price=price, took=totals, longest_ms=0).spent.amount
+        spent = 0.0
+        for endpoint, *took in (await connection.execute(_TOOK, {"run": run})).all():
+            totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
+            there = price_at(wanted.members, endpoint, wanted.price_per_second)
+            spent += Costs(price=price if there is None else there, took=totals, longest_ms=0).spent.amount
     kinds = await connection.execute(_KINDS, {"run": run})
     return MessageFigures(
         spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)

@@ -12,6 +12,7 @@ from orchestrator.core.diagnosis.facts import (
     SILENT_US_MAX,
     Facts,
     LedgerState,
+    MemberTrouble,
     RunState,
     Sending,
     ServiceState,
@@ -100,6 +101,22 @@ def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
 def test_a_pause_holds_up_what_is_queued() -> None:
     assert found(replace(RUN, is_paused=True)) == [Cause.PAUSED]
     assert found(replace(RUN, is_paused=True, counts={"outstanding": 3}, blocked_by=TRYING)) == []
+
+
+def test_a_member_of_a_pool_that_is_not_well_is_told_and_needs_somebody_where_none_is() -> None:
+    well, unwell = MemberTrouble(endpoint="abc"), MemberTrouble(endpoint="def", why="no machine")
+    [one] = of(replace(RUN, members=(well, unwell)))
+    assert (one.cause, one.about, one.sentence) == (
+        Cause.MEMBER_UNWELL,
+        "night run: def",
+        "it gets nothing: no machine",
+    )
+    assert (one.evidence, one.needs_person) == (("what waited there goes to abc",), False)
+    [tried] = of(replace(RUN, members=(well, replace(unwell, is_tried=True))))
+    assert tried.sentence == "it gets single jobs: no machine"
+    [none] = of(replace(RUN, members=(unwell,)))
+    assert (none.evidence, none.needs_person) == (("no member is well",), True)
+    assert Cause.MEMBER_UNWELL not in found(replace(RUN, members=(well, unwell)), NOBODY)
 
 
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.pools.member import MemberSettings, dearest
+from orchestrator.core.pools.member import MemberSettings, dearest, price_at
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,9 @@ def test_a_budget_is_reckoned_with_the_dearest_member(
 ) -> None:
     members = [MemberSettings(endpoint=f"ep{n}", price_per_second=each) for n, each in enumerate(prices)]
     assert dearest(members, of_run) == found
+
+
+def test_what_is_said_of_a_member_goes_before_what_is_said_of_all() -> None:
+    members = [MemberSettings(endpoint="a", price_per_second=0.1), MemberSettings(endpoint="b")]
+    assert [price_at(members, each, 0.5) for each in ("a", "b", "elsewhere")] == [0.1, 0.5, 0.5]
+    assert price_at(members, "b", None) is None

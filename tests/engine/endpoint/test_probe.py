@@ -18,7 +18,7 @@ REFUSING_AT_S = 5.0
 
 
 def told(p: Process) -> list[str]:
-    return [warning for warning in p.warnings if "nothing is sent for now" in warning]
+    return [warning for warning in p.warnings if "nothing is sent there for now" in warning]
 
 
 @pytest.mark.parametrize(
