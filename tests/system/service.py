@@ -30,6 +30,9 @@ class Options:
 
     key: str = "the-key-of-the-tests"
     endpoint: str = "ep1"
+    throttled: str = ""
+    """Another endpoint, where there is a machine for no worker: jobs wait there until they are cancelled."""
+
     seed: int = 1
     finish_after_s: tuple[float, float] = (0.02, 0.1)
     """A job takes a time between these."""
@@ -63,6 +66,7 @@ class Options:
 class Job:
     id: str
     body: dict[str, Any]
+    endpoint: str = ""
     status: str = "IN_QUEUE"
     executions: int = 0
 
@@ -131,9 +135,11 @@ class Service:
                 self.count(operation)
                 if headers.get("authorization") != f"Bearer {self.options.key}":
                     return 401, {"error": "unauthorized"}
-                if endpoint != self.options.endpoint:
+                if endpoint not in {self.options.endpoint, self.options.throttled}:
                     return 404, {"error": "endpoint not found"}
-                return await self.operate(method, operation, "/".join(rest), headers, body)
+                if endpoint == self.options.throttled and operation == "health":
+                    return 200, {"jobs": {"inQueue": self.waiting()}, "workers": {"running": 0, "throttled": 2}}
+                return await self.operate(method, endpoint, operation, "/".join(rest), headers, body)
             case "GET", "wait", counter, number:
                 while self.counted[counter] < int(number):
                     await self.progress.wait()
@@ -147,10 +153,10 @@ class Service:
         }  # fmt: skip
 
     async def operate(
-        self, method: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes
+        self, method: str, endpoint: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, dict[str, Any]] | None:
         if (method, operation) == ("POST", "run"):
-            return await self.run(headers, body)
+            return await self.run(endpoint, headers, body)
         if (method, operation) == ("GET", "health"):
             return 200, {"jobs": {"completed": 0}, "workers": {"running": 1}}
         job = self.jobs.get(remote_id)
@@ -163,13 +169,18 @@ class Service:
                 self.begin(job)
             case "POST", "cancel" if job.status == "IN_QUEUE":
                 job.status = "CANCELLED"
+                self.count("cancelled")
             case _:
                 return 400, {"error": "not now"}
         return 200, {"id": job.id, "status": job.status}
 
     # --- jobs
 
-    async def run(self, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]] | None:
+    def waiting(self) -> int:
+        """How many jobs are in the queue of the endpoint that is throttled."""
+        return sum(job.endpoint == self.options.throttled and job.status == "IN_QUEUE" for job in self.jobs.values())
+
+    async def run(self, endpoint: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]] | None:
         options, number = self.options, len(self.accepted)
         if options.accept_max is not None and number >= options.accept_max:
             return options.refusal, {"error": "refused"}
@@ -178,11 +189,11 @@ class Service:
             # Services like to repeat what they were told.
             return 400, {"error": f"bad request: {headers['authorization']} {body.decode()}"}
         chance = random.Random(f"{options.seed} {number}")
-        job = Job(f"{chance.getrandbits(64):016x}-u1", asked)
+        job = Job(f"{chance.getrandbits(64):016x}-u1", asked, endpoint)
         self.jobs[job.id] = job
         self.accepted.append(asked["input"])
         self.count("accepted")
-        if not options.hold or asked["input"].get("eager"):
+        if endpoint != options.throttled and (not options.hold or asked["input"].get("eager")):
             self.begin(job)
         if options.silent:
             self.count("dropped")
