@@ -23,6 +23,10 @@ from orchestrator.units import SECOND_US
 AHEAD_US: Final = 20 * SECOND_US
 """A member has no more waiting than what it ends within this time."""
 
+GAIN_US: Final = 30 * SECOND_US
+"""So much sooner a job has to end elsewhere that is to leave a member that is well: its cancelling costs requests, and
+how fast members are is not known well."""
+
 FIRST: Final = 4
 """So many jobs a member gets beyond its workers of which nothing is known, and twice as many as have ended."""
 
@@ -82,6 +86,22 @@ def soonest(members: Mapping[int, MemberFacts], bound: Mapping[int, int]) -> int
     return min(speeds, key=lambda number: speeds[number].next_ends_us)
 
 
+def surpluses(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]:
+    """How many of the jobs that wait at each of `members` others would end long before it: as where the first one had
+    all of them before there were others, or has fewer workers by now.
+    """
+    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    found: dict[int, int] = {}
+    gain_us = GAIN_US + (pool.patience_us if pool.prefer is Prefer.CHEAP else 0)
+    for number, speed in speeds.items():
+        others = [each for other, each in speeds.items() if other != number]
+        room = sum(each.room(AHEAD_US) for each in others) - pool.waiting
+        if speed.is_known and room > 0:
+            elsewhere_us = min(each.next_ends_us for each in others)
+            found[number] = min(room, speed.late_for(elsewhere_us + gain_us))
+    return {number: surplus for number, surplus in found.items() if surplus}
+
+
 class _Speed:
     """How fast a member is thought to be, beside the `others`."""
 
@@ -123,6 +143,11 @@ class _Speed:
         elif not self.is_known:
             most = min(most, max(FIRST, 2 * facts.workers) + 2 * facts.ended)
         return max(0, most - facts.at_service)
+
+    def late_for(self, by_us: float) -> int:
+        """How many of the jobs there end later than that."""
+        ended = max(self.at_once, self.at_once + (by_us - self.execution_us) * self.per_us)
+        return max(0, self._facts.at_service - math.ceil(ended))
 
 
 def _ended_by_us(waiting: int, speeds: Sequence[_Speed]) -> float:

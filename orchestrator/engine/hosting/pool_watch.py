@@ -1,4 +1,4 @@
-"""Looks at the members of pools every few seconds, and moves what waits at one that is not well.
+"""Looks at the members of pools every few seconds, and moves what waits at one that is not well, or has far too much.
 
 What waits in a member's queue is cancelled there, and sent anew once the service has confirmed that it had not begun.
 That is a debt in the ledger, as any `/cancel` (`engine.maintenance.canceller`), so that a crash at any point leaves it
@@ -6,7 +6,7 @@ to the next process. Where a member answers nothing for a while nothing can be c
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -39,10 +39,20 @@ UNHEARD: Final = "nothing is heard of its endpoint, a member of a pool, while ot
 
 
 class PoolWatch:
-    """Of one process. Without a pool it does nothing. `owed` is woken when something is to be cancelled."""
+    """Of one process. Without a pool it does nothing. `owed` is woken when something is to be cancelled; `sends` says
+    whether jobs of a run leave here now.
+    """
 
-    def __init__(self, ledger: Ledger, pools: Pools, settings_of: Mapping[int, RunSettings], owed: Subscribers) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        pools: Pools,
+        settings_of: Mapping[int, RunSettings],
+        owed: Subscribers,
+        sends: Callable[[int], bool],
+    ) -> None:
         self.is_served = False
+        self._sends = sends
         self._ledger = ledger
         self._pools = pools
         self._settings_of = settings_of
@@ -74,6 +84,10 @@ class PoolWatch:
             for number in [number for number, member in pool.members.items() if not member.is_well]:
                 if pool.has_other(number):
                     await self._leave(pool, number, pool.members[number])
+            for number, surplus in pool.surpluses.items() if self._sends(pool.run) else ():
+                waiting = pool.members[number].endpoint.outstanding.plan.waiting(pool.run)
+                first = [job for job in waiting if job.attempt <= 1]  # others are here since they failed elsewhere
+                await self._move(first[-surplus:])
         for number in changed:
             members[number].endpoint.changes.wake()
         return LOOK_S
@@ -90,12 +104,14 @@ class PoolWatch:
             return
         moving = self._moving[number]
         waiting = [job for job in plan.waiting(pool.run) if job.submission not in moving][:MOVED_MAX]
-        if waiting:
-            moving |= {job.submission or 0 for job in waiting}
-            if await self._ledger.jobs.cancels.owe(
-                [job.id for job in waiting], CancelWhy.MOVED, now=self._ledger.now()
-            ):
-                self._owed.wake()
+        moving |= {job.submission or 0 for job in waiting}
+        await self._move(waiting)
+
+    async def _move(self, waiting: Sequence[Job]) -> None:
+        """The canceller is to have a look at these."""
+        ids = [job.id for job in waiting]
+        if ids and await self._ledger.jobs.cancels.owe(ids, CancelWhy.MOVED, now=self._ledger.now()):
+            self._owed.wake()
 
 
 def _in_doubt(member: PoolMember, job: Job) -> Transition:

@@ -53,7 +53,7 @@ class RunHost:
         self.reach = reach
         self._said = said
         self.say = console.info
-        self.pool_watch = PoolWatch(ledger, runs.pools, runs.settings_of, endpoints.owed)
+        self.pool_watch = PoolWatch(ledger, runs.pools, runs.settings_of, endpoints.owed, runs.sends)
         self.workers = WorkerScaling(
             ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, console=console
         )

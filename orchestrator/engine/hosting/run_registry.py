@@ -196,6 +196,11 @@ class RunRegistry:
             clock=self._clock,
         )
 
+    def sends(self, run: int) -> bool:
+        """Whether jobs of `run` leave here, from at least one of the endpoints where it is served."""
+        session = self.sessions.get(run)
+        return session is not None and session.sends
+
     async def extend(self, session: RunSession, there: Run) -> None:
         """Serves the run also `there`, at another endpoint, which is known."""
         if session.part(there.endpoint_id) is None:

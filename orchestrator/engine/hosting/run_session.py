@@ -202,6 +202,14 @@ class RunSession(ServedRun):
             await part.dispatcher.begin(self._taking)
 
     @property
+    def sends(self) -> bool:
+        """Whether nothing holds its jobs up, at one of its endpoints at least."""
+        asked = self.controls
+        if not self._is_sending or asked.pause or asked.cancel:
+            return False
+        return any(part.sending.blocked_by is None for part in self._parts)
+
+    @property
     def is_in_flight(self) -> bool:
         """Whether it has requests under way."""
         return self.progress.count(State.SUBMITTING.value) > 0

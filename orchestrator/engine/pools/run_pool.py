@@ -8,7 +8,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pools.member import Prefer
-from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms, soonest
+from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms, soonest, surpluses
 from orchestrator.engine.pools.pool_member import PoolMember
 from orchestrator.engine.runtime.progress import Progress, RecentEnds
 from orchestrator.settings.run_settings import RunSettings
@@ -58,14 +58,22 @@ class RunPool:
 
     def room(self, endpoint: int) -> int:
         """How many more jobs the member may take now."""
+        return rooms(self._facts, self._facts_by_price()).get(endpoint, 0)
+
+    @property
+    def surpluses(self) -> dict[int, int]:
+        """How many jobs wait at which member that others would have ended long before."""
+        return surpluses(self._facts, self._facts_by_price())
+
+    @property
+    def _facts(self) -> PoolFacts:
         settings = self._settings()
-        facts = PoolFacts(
+        return PoolFacts(
             waiting=self._progress.count(State.QUEUED.value),
             prefer=settings.prefer,
             patience_us=self._patience_us(settings),
             elapsed_us=self._clock.now() - self._began_at,
         )
-        return rooms(facts, self._facts_by_price()).get(endpoint, 0)
 
     def next_room_s(self, endpoint: int) -> float:
         """Where the member may take none: seconds after which it is worth while to ask again, without news."""
@@ -86,6 +94,8 @@ class RunPool:
         if not self.members[endpoint].is_well:
             return self.home
         others = {number: facts for number, facts in self._facts_by_price().items() if number != endpoint}
+        if len(others) > 1:
+            others.pop(self.home, None)  # in whose line it might be taken by `endpoint` again
         found = next(iter(others)) if self._settings().prefer is Prefer.CHEAP else soonest(others, self._bound)
         self._bound[found] += found != self.home
         return found

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.pools.member import Prefer
-from orchestrator.core.pools.member_choice import AHEAD_US, FIRST, MemberFacts, PoolFacts, rooms, soonest
+from orchestrator.core.pools.member_choice import AHEAD_US, FIRST, MemberFacts, PoolFacts, rooms, soonest, surpluses
 from orchestrator.units import MINUTE_US, SECOND_US
 
 S = float(SECOND_US)
@@ -106,3 +106,15 @@ def test_rooms_are_never_below_zero_and_the_cheap_never_add_up_to_more_than_wait
     assert all(room >= 0 for room in found.values())
     if prefer is Prefer.CHEAP:
         assert sum(found.values()) <= waiting
+
+
+def test_what_waits_far_too_long_at_one_member_is_for_those_with_room() -> None:
+    full = {1: known(1, at_service=100), 2: known(10, at_service=10)}
+    assert surpluses(PoolFacts(waiting=0), full) == {1: 68}
+    assert surpluses(PoolFacts(waiting=0), {1: known(1, at_service=31), 2: known(10)}) == {}
+    assert surpluses(PoolFacts(waiting=150), full) == {1: 51}, "what waits here goes there first"
+    assert surpluses(PoolFacts(waiting=500), full) == {}
+    patient = PoolFacts(waiting=0, prefer=Prefer.CHEAP, patience_us=120 * SECOND_US)
+    assert surpluses(patient, full) == {}, "that it waits there is what was wished for"
+    assert surpluses(PoolFacts(waiting=0), {1: known(1, at_service=1_000)}) == {}
+    assert surpluses(PoolFacts(waiting=0), {1: MemberFacts(at_service=1_000), 2: known(10)}) == {}

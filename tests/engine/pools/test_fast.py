@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.jobs.jobs import WorkerResult
+from orchestrator.emulator.jobs.scaling_rules import fixed
+from orchestrator.units import SECOND_US
 from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, pooled
+from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -40,9 +44,8 @@ async def test_what_fails_is_executed_again_at_another_member(tmp_path: Path) ->
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=6, work=first_fails) as pool:
         await pool.run()
         assert pool.service.paid == 12
-        for n in range(1, 7):
-            first, second = await pool.sent_to(n)
-            assert first != second
+        sent = [await pool.sent_to(n) for n in range(1, 7)]
+        assert {second for first, second in sent if first == SLOW} == {QUICK}
 
 
 async def test_each_member_has_limits_of_its_own(tmp_path: Path) -> None:
@@ -67,3 +70,15 @@ async def test_what_fails_all_at_once_is_shared_by_those_that_are_well(tmp_path:
         await pool.run()
         done = await pool.done_at()
         assert min(done[MIDDLE], done[QUICK]) > 10
+
+
+async def test_what_waits_at_a_member_that_has_become_slow_goes_to_one_with_room(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 20, QUICK: 20}, jobs=120, seconds=10.0) as pool:
+        await pool.p.begin()
+        await anyio.sleep(6)
+        pool.service.scale(SLOW, fixed(1))
+        await pool.p.finish()
+        took_s = (pool.p.clock.now() - EPOCH_AT) / SECOND_US
+        assert took_s < 135, "the one worker alone would take some 340 s"
+        assert pool.service.paid == 120
+        assert len(await pool.p.results()) == 120
