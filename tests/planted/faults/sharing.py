@@ -11,11 +11,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is to be moved is sent anew before its cancelling is confirmed",
         path="orchestrator/engine/hosting/pool_watch.py::PoolWatch._leave",
-        old="self._owed.wake()",
+        old="await self._move(waiting)",
         new="from orchestrator.core.jobs.transitions import deferred\n"
         "now, homeward = self._ledger.now(), member.endpoint.homes.homeward\n"
         'await self._ledger.writer.apply([homeward(deferred(each, due_at=now, reason="", at=now)) for each in waiting])\n'
-        "self._owed.wake()",
+        "await self._move(waiting)",
         tests=(_STAYS,),
     ),
     Fault(
