@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.ledger.migrations import migrate
-from orchestrator.units import SECOND_US
+from orchestrator.units import DAY_US, SECOND_US
 from tests.benchmarks import large_samples
 from tests.benchmarks.large_samples import sample_rows
 from tests.dashboard import showcase
@@ -27,6 +27,7 @@ PIPELINES: Final = 12
 COPIED: Final = "night-1"
 """The finished run whose rows are copied."""
 
+AGED_DAYS: Final = 400
 UNFINISHED: Final = "night-2"
 LARGEST: Final = 0.4
 """So much of all jobs has the largest run; another tenth are those of the run that is not finished."""
@@ -86,6 +87,15 @@ def large_ledger(folder: Path, jobs: int = JOBS, runs: int = RUNS, pipelines: in
     shutil.copyfile(kept, path)
     migrate(path)
     return path
+
+
+def age(path: Path) -> None:
+    """Has the run whose rows were copied last for as long as samples are kept, with all of them."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        run, endpoint = connection.execute("SELECT id, endpoint_id FROM runs WHERE name = ?", (COPIED,)).fetchone()
+        (until,) = connection.execute("SELECT max(ended_at) FROM jobs WHERE run_id = ?", (run,)).fetchone()
+        sample_rows(connection, [run], [endpoint], until, days=AGED_DAYS)
+        connection.execute("UPDATE runs SET created_at = ? WHERE id = ?", (until - AGED_DAYS * DAY_US, run))
 
 
 def _cache() -> Path:

@@ -1,4 +1,4 @@
-"""Three weeks of samples for the ledger of a million jobs, made up: as many as charts ever have to be drawn of."""
+"""Samples for the ledger of a million jobs, made up: of three weeks, or of as long as any are kept."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,8 +15,10 @@ DAYS: Final = 21
 SLOT: Final = 0
 
 
-def sample_rows(connection: sqlite3.Connection, runs: list[int], endpoints: list[int], until: int) -> None:
-    """Writes down how these stood until then, in the steps in which that is kept."""
+def sample_rows(
+    connection: sqlite3.Connection, runs: list[int], endpoints: list[int], until: int, *, days: int = DAYS
+) -> None:
+    """Writes down how these stood for so many days until then, in the steps in which that is kept."""
     for table, key, numbers, body in (
         ("run_samples", "run_id", runs, _run),
         ("endpoint_samples", "endpoint_id", endpoints, _endpoint),
@@ -26,16 +28,16 @@ def sample_rows(connection: sqlite3.Connection, runs: list[int], endpoints: list
             f"INSERT OR REPLACE INTO {table} ({key}, step_s, at, body) VALUES (?, ?, ?, ?)",
             (
                 (number, step, at, msgspec.json.encode(body(n)))
-                for n, (step, at) in enumerate(_moments(aligned(until)))
+                for n, (step, at) in enumerate(_moments(aligned(until), days))
                 for number in numbers
             ),
         )
 
 
-def _moments(until: int) -> Iterator[tuple[int, int]]:
+def _moments(until: int, days: int) -> Iterator[tuple[int, int]]:
     """When something is still kept, oldest first, each with its step."""
-    at = until - DAYS * DAY_US
-    at -= at % (STEPS_S[-1] * SECOND_US)
+    at = until - days * DAY_US
+    at += -at % (STEPS_S[-1] * SECOND_US)
     while at <= until:
         step = longest_step(at - 1, at)
         if until - at <= KEPT_FOR_US[step]:

@@ -18,6 +18,7 @@ from tests.benchmarks import (
     program,
     restart,
     runs,
+    sampling,
     selection,
     steering,
     steps,
@@ -167,6 +168,20 @@ def test_pages_of_a_ledger_are_small_and_soon_there() -> None:
     assert 0 < by_name["slowest page, p95"].value < 2_000
     assert 0 < by_name["slowest refresh, p95"].value < 2_000
     assert 50 < by_name["series of a scrape"].value <= dashboard.SERIES_MAX
+
+
+@pytest.mark.slow
+def test_sampling_costs_an_engine_little() -> None:
+    cost = sampling.sampling_cost(jobs=200, runs=2, pairs=1)
+    assert 0 < cost.sample_ms < 100
+    assert 0 < cost.counted_us < 100
+    assert 0 < cost.jobs_per_s < 1_000
+    assert 0 < cost.percent < 10
+
+
+def test_what_sampling_costs_is_told_of_what_is_left_without_it() -> None:
+    cost = sampling.SamplingCost(sample_ms=5.0, counted_us=2.0, engine_ms=1.002, jobs_per_s=100.0)
+    assert cost.percent == pytest.approx(0.7)
 
 
 def test_a_figure_knows_whether_its_promise_is_kept() -> None:
