@@ -94,9 +94,7 @@ FILES: Final[dict[str, Bad]] = {
     "old Mac line ends": Bad("a.csv", b"a,b\r1,2\r3,4\r", 1, "a line ends with CR alone"),
     "a column twice": Bad("a.csv", b"a,b,a\n1,2,3\n", 1, "2 columns are called 'a'; each needs a name of its own"),
     "a column without a name": Bad("a.csv", b"a,,c\n1,2,3\n", 1, "column 2 has no name"),
-    "a million columns": Bad(
-        "a.csv", b",".join(b"c%d" % n for n in range(1_000_000)), 1, "too long; what comes behind it was not read"
-    ),
+    "a million columns": Bad("a.csv", b"column," * 1_000_000, 1, "too long; what comes behind it was not read"),
     "twenty thousand columns": Bad("a.csv", b",".join(b"%d" % n for n in range(20_000)), 1, "20,000 columns; 10,000"),
     "a line of megabytes": Bad("a.csv", b"a,b\n" + b"x" * 3_000_000, 2, "too long; what comes behind it was not read"),
     "no header": Bad("a.csv", b"\n1,2\n", 1, "the first line must name the columns"),
