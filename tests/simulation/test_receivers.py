@@ -17,6 +17,8 @@ from tests.simulation.plan import Lie
 from tests.simulation.play import Play
 from tests.simulation.scenarios import told
 
+pytestmark = pytest.mark.slow
+
 AGAIN: Final = """INSERT INTO run_outbox (run_id, news, body, owed_at, due_at, target)
 SELECT run_id, news, body, owed_at, due_at, target FROM run_outbox"""
 

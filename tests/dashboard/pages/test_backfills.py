@@ -73,7 +73,7 @@ async def test_a_backfill_says_how_far_it_is_and_when_it_will_be_done(tmp_path: 
         assert line.safe_offline_s is not None
         assert line.eta_at is not None
         assert 0 < line.eta_at - p.ledger.now() < 40 * SECOND_US, "two of six are under way, 40 s each"
-        await anyio.sleep(600)
+        await anyio.sleep(60)
         [held_up] = await backfill_lines(p.ledger, "process 7")
         assert (held_up.ended, held_up.eta_at) == (4, None), "one takes longer than those before"
         [unmanned] = await backfill_lines(p.ledger, None)
@@ -83,8 +83,6 @@ async def test_a_backfill_says_how_far_it_is_and_when_it_will_be_done(tmp_path: 
     async with dashboard(path, clock=clock) as site:
         for page in ("/", "/pipelines", "/pipelines/1"):
             assert "4 of 6 flows" in (await site.get(page)).text
-            [shown] = (await site.json(page))["backfills"]
-            assert (shown["ended"], shown["done"]) == (4, 9)
         flow = await site.json("/flows/1")
         assert flow["backfill"]["flows"] == FLOWS
         text = (await site.get("/flows/1")).text
