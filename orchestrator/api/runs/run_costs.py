@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.costs import Cost, Costs, DurationTotals
+from orchestrator.core.gates.costs import MILLISECONDS, Cost, Costs, DurationTotals
 from orchestrator.core.jobs.lifecycle import State, ended, unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -29,7 +29,7 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
     """Of what is outstanding."""
 
     at_end: CostView | None = None
-    """What it will have spent once it is over: as many executions a job as so far."""
+    """What it will have spent once it is over: as many executions a job as so far, and at the price of these."""
 
 
 async def run_costs(
@@ -66,6 +66,8 @@ def _costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[s
         return RunCosts(own=own, outstanding=outstanding)
     like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
     costs = Costs(price=price, took=own, like=like, longest_ms=run.settings.policy.timeout_ms, discount=discount)
+    seconds = own.total_ms / MILLISECONDS
+    in_the_mean = msgspec.structs.replace(costs, price=price - discount / seconds, discount=0.0) if seconds else costs
     over = ended(counts)
     each_job = max(1.0, own.ended / over) if over else 1.0
     to_come = math.ceil(unfinished(counts) * each_job)
@@ -74,7 +76,7 @@ def _costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[s
         outstanding=outstanding,
         spent=_view(costs.spent),
         expected=_view(costs.expected(outstanding)),
-        at_end=_view(costs.spent + costs.expected(to_come)),
+        at_end=_view(costs.spent + in_the_mean.expected(to_come)),
     )
 
 

@@ -31,8 +31,6 @@ from orchestrator.units import SECOND_US
 PAGE: Final = 2_000
 """Events that are counted again at once."""
 
-NONE_TOOK: Final = DurationTotals()
-
 
 @dataclass(kw_only=True, eq=False)
 class Sampler:
@@ -165,7 +163,7 @@ class Sampler:
             hold=hold,
             hold_by=facts.asked_by.get(run, "") if requested == hold else "",
             hold_since=(since or facts.at) if hold else None,
-            spent=spent(self.endpoints.settings_of.get(run), facts.took.get(run, NONE_TOOK)),
+            spent=spent(self.endpoints.settings_of.get(run), facts.took.get(run, {})),
             safe_until=None if said.collecting is None or is_last else said.collecting.safe_until,
             submissions=added(before.submissions, *(part.submissions for part in parts)),
             ends=added(before.ends, *(part.ends for part in parts)),
@@ -214,7 +212,13 @@ def _hold(said: RunReport, *, is_told: bool) -> str:
     return UNSERVED if said.is_unserved or not is_told else ""
 
 
-def spent(settings: RunSettings | None, took: DurationTotals) -> float | None:
-    """What executions have cost, those whose time is not known as much as the others; None where no price is known."""
+def spent(settings: RunSettings | None, took: Mapping[str, DurationTotals]) -> float | None:
+    """What executions at these endpoints have cost, those whose time is not known as much as the others; None where no
+    price is known.
+    """
     price = None if settings is None else settings.price
-    return None if price is None else round(price * (took.total_ms / 1_000 + took.untimed * took.mean_s), 6)
+    if settings is None or price is None:
+        return None
+    known = {endpoint: settings.price_at(endpoint) for endpoint in took}
+    seconds = {endpoint: part.total_ms / 1_000 + part.untimed * part.mean_s for endpoint, part in took.items()}
+    return round(sum(seconds[each] * (price if (own := known[each]) is None else own) for each in took), 6)

@@ -16,6 +16,7 @@ from orchestrator.ledger.runs.endpoints import ChosenLimits
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_tables import (
     commands,
+    endpoints,
     events,
     executions,
     failed_executions,
@@ -32,10 +33,11 @@ _ACCEPTED: Final = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_reque
     runs.c.id.in_(IN_BATCH), runs.c.intake_accepted > 0
 )
 _TOOK: Final = (
-    select(executions.c.run_id, func.sum(executions.c.timed), func.sum(executions.c.total_ms))
+    select(executions.c.run_id, endpoints.c.endpoint, func.sum(executions.c.timed), func.sum(executions.c.total_ms))
     .add_columns(func.sum(executions.c.untimed))
+    .join(endpoints, endpoints.c.id == executions.c.endpoint_id)
     .where(executions.c.run_id.in_(IN_BATCH))
-    .group_by(executions.c.run_id)
+    .group_by(executions.c.run_id, endpoints.c.endpoint)
 )
 _ASKED_BY: Final = (
     select(commands.c.run_id, commands.c.asked_by, func.max(commands.c.id))
@@ -94,7 +96,9 @@ class SampleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The number of its last event."""
 
     counts: Mapping[int, Mapping[str, int]]
-    took: Mapping[int, DurationTotals]
+    took: Mapping[int, Mapping[str, DurationTotals]]
+    """At each endpoint."""
+
     requested: Mapping[int, str]
     """The gate that people have shut, of those of which they asked for that."""
 
@@ -159,14 +163,14 @@ async def sample_facts(view: Access, among: Iterable[int]) -> SampleFacts:
         if row.cancel_requested or row.pause_requested
     }
     counts = await Runs(view).counts_by_run(given)
+    took: dict[int, dict[str, DurationTotals]] = {}
+    for run, endpoint, timed, total_ms, untimed in await view.rows(_TOOK, batch_of(given)):
+        took.setdefault(run, {})[endpoint] = DurationTotals(timed=timed, total_ms=total_ms, untimed=untimed)
     return SampleFacts(
         at=view.now(),
         position=int(await view.value(_POSITION)),
         counts={run: {name: n for name, n in counts.get(run, {}).items() if n} for run in given},
-        took={
-            run: DurationTotals(timed=timed, total_ms=total_ms, untimed=untimed)
-            for run, timed, total_ms, untimed in await view.rows(_TOOK, batch_of(given))
-        },
+        took=took,
         requested=requested,
         asked_by={row[0]: row[1] for row in await view.rows(_ASKED_BY, batch_of(requested))} if requested else {},
         chosen={

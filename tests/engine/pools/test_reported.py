@@ -37,9 +37,17 @@ async def test_each_member_is_told_with_what_it_does_and_what_that_costs(tmp_pat
         assert slow.cost == pytest.approx(0.5 * slow.done)
         assert quick.cost == pytest.approx(2.0 * quick.done)
         assert (slow.window_allowed, slow.throttled) == (1_000, 0)
+        counts = await pool.p.ledger.runs.counts(pool.p.run.id)
+        at_end = (await run_costs(pool.p.ledger, pool.p.run, counts)).at_end
+        assert at_end is not None
+        assert at_end.amount == pytest.approx(60 * (0.5 * slow.done + 2.0 * quick.done) / (slow.done + quick.done))
         await pool.p.finish()
         slow, quick = told(pool).values()
         assert slow.done + quick.done == 60
+        samples = pool.p.engine.maintenance.sampler
+        await samples.take()
+        series = await pool.p.ledger.samples.runs.latest([pool.p.run.id])
+        assert series[pool.p.run.id].spent == pytest.approx(0.5 * slow.done + 2.0 * quick.done)
         by_ledger = await run_members(pool.p.ledger, pool.p.run)
         assert [each.endpoint for each in by_ledger] == [SLOW, QUICK]
         assert [each.done for each in by_ledger] == [slow.done, quick.done]
