@@ -1,6 +1,7 @@
 """Whether the settings of a run agree with one another."""
 
 from orchestrator.core.lanes.via import Via
+from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.pools.member import Prefer
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
@@ -17,6 +18,7 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
         )
     _check_resumable(settings, name)
     _check_past_the_queue(settings, name)
+    _check_held(settings, name)
     check_brakes(settings, name)
     _check_pool(settings, name)
 
@@ -55,6 +57,15 @@ def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
                 f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {settings.via} goes"
                 " past it; leave one out"
             )
+
+
+def _check_held(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where answers are to be held, and something is said that needs to know a job meanwhile."""
+    if Operation.RUNSYNC in settings.via.operations and settings.resumable:
+        raise UsageError(
+            f"{name(run_settings.RESUMABLE)} is for long jobs, which are asked how far they are, and"
+            f" {name(run_settings.VIA)} {settings.via} for short ones, whose answers are held; leave one out"
+        )
 
 
 def _check_resumable(settings: RunSettings, name: DisplayName) -> None:

@@ -54,9 +54,11 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         _job(
             "via",
             one_of(Via),
-            "How jobs reach their workers. `queue`: by `/run`. `openai`: by [`/openai/*`](files.md#past-the-queue),"
-            " where the answer to the request is the result; for workers that take requests of an OpenAI Batch file"
-            " in no other way. `http`: each input is the body of a request to [a server at a URL](without-a-queue.md).",
+            "How jobs reach their workers. `queue`: by `/run`. `sync`: by `/runsync`, which holds the answer until the"
+            " job has ended. `both`: [by both](lanes.md#by-both), for short jobs. `openai`: by"
+            " [`/openai/*`](files.md#past-the-queue), where the answer to the request is the result; for workers that"
+            " take requests of an OpenAI Batch file in no other way. `http`: each input is the body of a request to"
+            " [a server at a URL](without-a-queue.md).",
         ),
     ] = Via.QUEUE
     path: Annotated[

@@ -81,10 +81,11 @@ class Scripted(httpx.AsyncBaseTransport):
         cancel: Script | Reply = CANCELLED,
         openai: Script | Reply = NOT_FOUND,
         stream: Script | Reply = NOT_FOUND,
+        runsync: Script | Reply = NOT_FOUND,
     ) -> None:
         self.scripts = {
             "run": run, "status": status, "retry": retry, "health": health, "cancel": cancel, "openai": openai,
-            "stream": stream,
+            "stream": stream, "runsync": runsync,
         }  # fmt: skip
         self.asked: list[Asked] = []
 

@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from orchestrator import __version__
 from orchestrator.client.http.backends import Request
 from orchestrator.client.http.bodies import Leaving
-from orchestrator.client.http.transport import Transport
+from orchestrator.client.http.transport import REQUEST_S_MAX, Transport
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.clock import Clock
 from orchestrator.core.lanes.openai import ROUTE
@@ -89,6 +89,12 @@ class ServerlessEndpoint:
         `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
         """
         return await self.send(permit, Operation.RUN, self.submission("run", body, leaving))
+
+    async def runsync(self, permit: Permit, body: bytes, *, wait_ms: int, leaving: Leaving | None = None) -> Answer:
+        """`POST /runsync` with `body`; the service holds the answer for `wait_ms` of its time at most."""
+        request = self.submission(f"runsync?wait={wait_ms}", body, leaving)
+        within_s = wait_ms / 1000 / self.time_scale + REQUEST_S_MAX
+        return await self.send(permit, Operation.RUNSYNC, request, within_s=within_s)
 
     async def openai(
         self, permit: Permit, route: str, body: bytes, *, within_s: float, leaving: Leaving | None = None

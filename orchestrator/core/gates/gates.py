@@ -143,6 +143,9 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     status_per_s: float
     retention_us: int
+    urgent: int
+    """How many more jobs it is as if there were, since the results of some are kept for less."""
+
     queue_depth: QueueDepth
     finished_per_s: float
     running: int
@@ -241,7 +244,7 @@ def memory(room: RoomFacts, _now: int) -> GateResult:
 
 def collectable(room: RoomFacts, _now: int) -> GateResult:
     """No more than can be collected in time by asking."""
-    most = max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service)
+    most = max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service - room.urgent)
     return Open(most, None if most else Hold(Gate.OUTSTANDING, OUTSTANDING, stops=False))
 
 

@@ -73,6 +73,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     segment: int = 0
     """The number of its latest segment, if it is resumable; each `/run` has another one, whatever became of it."""
 
+    retention_us: int | None = None
+    """How long the service keeps the result of the latest submission, in its time, where that is less than agreed for
+    the run."""
+
     @property
     def by_retry(self) -> bool:
         """Whether the current attempt is (or is to be) a `/retry`."""

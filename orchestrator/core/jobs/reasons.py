@@ -15,6 +15,12 @@ class ReasonCode(StrEnum):
     RUN = "run"
     """Sent by `/run`."""
 
+    RUNSYNC = "runsync"
+    """Sent by `/runsync`."""
+
+    RUNSYNC_ENDED = "runsync_ended"
+    """Sent by `/runsync`, and the answer says that it has ended: `/status` tells all about it."""
+
     RETRY = "retry"
     """Sent by `/retry`."""
 
@@ -55,10 +61,15 @@ class ReasonCode(StrEnum):
     """It finished without an output, and its stream is read out."""
 
 
+OF_SUBMISSIONS: Final = frozenset({ReasonCode.RUN, ReasonCode.RUNSYNC, ReasonCode.RUNSYNC_ENDED})
+"""Those of a new submission, which has an id of its own once it is accepted."""
+
 RETRIES_IN_DOUBT: Final = frozenset({ReasonCode.RETRY_UNANSWERED, ReasonCode.RETRY_REFUSED})
 
 _SENTENCES: Final = {
     ReasonCode.RUN: "run",
+    ReasonCode.RUNSYNC: "runsync",
+    ReasonCode.RUNSYNC_ENDED: "runsync, and ended",
     ReasonCode.RETRY: "retry",
     ReasonCode.RETRY_UNANSWERED: "retry unanswered",
     ReasonCode.RETRY_REFUSED: "retry refused",

@@ -67,6 +67,7 @@ class Changes(Counters, total=False):
     policy: bytes | None
     escalated: bytes | None
     segment: int
+    retention_us: int | None
 
 
 def transition(

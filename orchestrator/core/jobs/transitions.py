@@ -10,6 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Counters, Transition, transition
+from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure
 
@@ -24,16 +25,24 @@ JOB_CANCELLED_UNCERTAIN: Final = f"{JOB_CANCELLED}; the answer to its submission
 
 
 def claimed(
-    job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bool = False, endpoint: int | None = None
+    job: Job,
+    *,
+    submission: int,
+    ttl_us: int,
+    at: int,
+    is_resumable: bool = False,
+    endpoint: int | None = None,
+    is_held: bool = False,
 ) -> Transition:
     """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment. It is at
-    `endpoint` from now on, or (None) where it was.
+    `endpoint` from now on, or (None) where it was. `is_held`: it is sent by `/runsync`.
     """
     return transition(
         job,
         Event.CLAIMED,
-        ReasonCode.RUN,
+        ReasonCode.RUNSYNC if is_held else ReasonCode.RUN,
         at,
+        retention_us=SYNC_RETENTION_US if is_held else None,
         endpoint=job.endpoint if endpoint is None else endpoint,
         submission=submission,
         attempt=job.attempt + 1,
@@ -52,9 +61,19 @@ def claimed_for_retry(job: Job, *, at: int) -> Transition:
     return transition(job, Event.CLAIMED, ReasonCode.RETRY, at, attempt=job.attempt + 1, unfinished_at=at)
 
 
-def accepted(job: Job, *, remote_id: str, sent_at: int, at: int, ttl_us: int | None = None) -> Transition:
-    """The service answered `/run` with a usable id. `sent_at` is when that request left; `ttl_us` for how long it lasts
-    there, where more is known of that than as it was claimed.
+def accepted(
+    job: Job,
+    *,
+    remote_id: str,
+    sent_at: int,
+    at: int,
+    ttl_us: int | None = None,
+    reason: ReasonCode = ReasonCode.RUN,
+    unfinished_at: int | None = None,
+) -> Transition:
+    """The service answered with a usable id. `sent_at` is when that request left; `ttl_us` for how long it lasts there,
+    where more is known of that than as it was claimed. `unfinished_at`: the latest time at which it was certainly not
+    finished, where that is later.
     """
     if ttl_us is None and job.ttl_at is not None and job.sent_at is not None:
         ttl_us = job.ttl_at - job.sent_at
@@ -62,12 +81,12 @@ def accepted(job: Job, *, remote_id: str, sent_at: int, at: int, ttl_us: int | N
     return transition(
         job,
         Event.ACCEPTED,
-        ReasonCode.RUN,
+        reason,
         at,
         remote_id=remote_id,
         sent_at=sent_at,
         ttl_at=ttl_at,
-        unfinished_at=sent_at,
+        unfinished_at=sent_at if unfinished_at is None else unfinished_at,
         deferrals=0,
         due_at=0,
     )

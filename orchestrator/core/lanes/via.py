@@ -1,4 +1,4 @@
-"""By which lanes the jobs of a run leave (`via`), and what is owed for a job in each of them."""
+"""By which lanes the jobs of a run leave (`via`), and what the service has of a job that left so."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,6 +14,12 @@ class Via(StrEnum):
     QUEUE = "queue"
     """By `/run`: queued, retained, told of by webhook."""
 
+    SYNC = "sync"
+    """By `/runsync`: queued as well, and the answer is held until the job has ended, or for a time."""
+
+    BOTH = "both"
+    """By `/run`, and by `/runsync` as well while executions are short enough for its places."""
+
     OPENAI = "openai"
     """By `/openai/*`, or the same of a server at a URL: answered at once, or never."""
 
@@ -21,9 +27,14 @@ class Via(StrEnum):
     """By a request to a server at a URL, whose body is the input: answered at once, or never."""
 
     @property
-    def operation(self) -> Operation:
-        """By which they leave."""
+    def operations(self) -> tuple[Operation, ...]:
+        """Those by which they leave, the one that is never given up first."""
         return _OPERATIONS[self]
+
+    @property
+    def operation(self) -> Operation:
+        """That by which they leave, or most of them."""
+        return _OPERATIONS[self][0]
 
     @property
     def has_queue(self) -> bool:
@@ -31,6 +42,12 @@ class Via(StrEnum):
         return self not in (Via.OPENAI, Via.HTTP)
 
 
-_OPERATIONS: Final[Mapping[Via, Operation]] = MappingProxyType(
-    {Via.QUEUE: Operation.RUN, Via.OPENAI: Operation.OPENAI, Via.HTTP: Operation.HTTP}
+_OPERATIONS: Final[Mapping[Via, tuple[Operation, ...]]] = MappingProxyType(
+    {
+        Via.QUEUE: (Operation.RUN,),
+        Via.SYNC: (Operation.RUNSYNC,),
+        Via.BOTH: (Operation.RUN, Operation.RUNSYNC),
+        Via.OPENAI: (Operation.OPENAI,),
+        Via.HTTP: (Operation.HTTP,),
+    }
 )

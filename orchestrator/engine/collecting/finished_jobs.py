@@ -65,7 +65,7 @@ class FinishedJobs:
                 retry_until=entry.deadline if entry.retry_in_doubt is ReasonCode.RETRY_UNANSWERED else None,
             )
             return self._endpoint.homes.homeward(step)
-        margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_us(job.run), now)
+        margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_of(job), now)
         end = await self._segments.end(job, record) if job.segment else None
         is_result = record.status == "COMPLETED" and (end is None or end.report is None)
         judged = await self._validators.judged(job.run, record) if is_result else GOOD

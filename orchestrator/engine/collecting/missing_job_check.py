@@ -88,7 +88,7 @@ class MissingJobCheck:
 
     def is_known_to_go(self, job: Job, now: int) -> bool:
         """Whether its result may be gone by now since the service is known to keep results for less than agreed."""
-        believed_us = self._endpoint.estimates.retention_us(job.run)
+        believed_us = self._endpoint.estimates.retention_of(job)
         return safe_until(job, believed_us) <= now < safe_until(job, self._agreed_us(job))
 
     def _since_finish_us(self, entry: Entry, now: int) -> int:
@@ -103,7 +103,7 @@ class MissingJobCheck:
         job = entry.job
         is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks
         if entry.gone_after_us is not None and is_known:
-            self._endpoint.estimates.result_was_gone(job.run, entry.gone_after_us)
+            self._endpoint.estimates.result_was_gone(job, entry.gone_after_us)
 
     async def _well_after(self, entry: Entry, now: int) -> int | None:
         """The latest 404 of the job, at `now` or before, after which the endpoint was well; None where it was not.
@@ -148,4 +148,4 @@ class MissingJobCheck:
         return True
 
     def _agreed_us(self, job: Job) -> int:
-        return self._endpoint.estimates.agreed_us(job.run)
+        return self._endpoint.estimates.agreed_of(job)

@@ -118,7 +118,7 @@ def _is_result(endpoint: Endpoint, job: Job, record: Record, validation: Validat
 
 def _margin_us(endpoint: Endpoint, notice: Notice, job: Job) -> int:
     now = endpoint.clock.now()  # which an earlier process may have been ahead of
-    return margin_left(min(notice.received_at, now), endpoint.estimates.retention_us(job.run), now)
+    return margin_left(min(notice.received_at, now), endpoint.estimates.retention_of(job), now)
 
 
 def completes(notice: Notice) -> bool:

@@ -107,7 +107,7 @@ class QuestionTurns:
         also past its deadline: it may be the only one that cannot be asked for.
         """
         now = self.endpoint.clock.now()
-        left_us = safe_until(entry.job, self.endpoint.estimates.retention_us(entry.job.run)) - now
+        left_us = safe_until(entry.job, self.endpoint.estimates.retention_of(entry.job)) - now
         if self.endpoint.health.questions.breaker.is_tripped:
             wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
             return now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us)

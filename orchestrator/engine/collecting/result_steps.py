@@ -148,7 +148,7 @@ def on_failed(
         trouble,
         limits=settings.limits,
         now=now,
-        retention_us=endpoint.estimates.retention_us(job.run),
+        retention_us=endpoint.estimates.retention_of(job),
         reserve_us=endpoint.estimates.here_us(policy.timeout_ms * 1000)
         + (endpoint.estimates.durations.queue.p95_us or 0),
         is_retained=is_retained and end is None and other is None and not endpoint.remote_ids.are_repeated,

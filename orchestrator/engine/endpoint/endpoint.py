@@ -16,6 +16,7 @@ from orchestrator.core.text.next_step import Wording, plain
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
+from orchestrator.engine.endpoint.held_places import HeldPlaces
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
@@ -72,6 +73,7 @@ class Endpoint:
             warn=self.warn,
             changes=self.changes,
         )
+        self.held_places = HeldPlaces(self.api.limiter, self.estimates, self.warn)
         self.output_streams = OutputStreams(self.api, self.settings_of, warn=self.warn, scrub=self.scrub)
         self.outstanding = OutstandingJobs(
             self.id,
@@ -144,7 +146,7 @@ class Endpoint:
         is_sure = not self.remote_ids.are_repeated and not self.remote_ids.is_doubted(job.remote_id or "")
         if is_sure or not self.estimates.webhook_health.healthy or not job.is_first_execution:
             return finished_at
-        return min(finished_at + min(WEBHOOK_SLACK_US, self.estimates.retention_us(job.run) // 4), deadline)
+        return min(finished_at + min(WEBHOOK_SLACK_US, self.estimates.retention_of(job) // 4), deadline)
 
     def on_webhook(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""

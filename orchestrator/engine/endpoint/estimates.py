@@ -61,9 +61,20 @@ class EndpointEstimates:
         """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
         return self.retention.retention_us(self.agreed_us(run))
 
-    def result_was_gone(self, run: int, after_us: int) -> None:
-        """The service has forgotten a job of `run` before its time, asked for so long after its probable finish."""
-        agreed_us = self.agreed_us(run)
+    def agreed_of(self, job: Job) -> int:
+        """For how long the service is to keep the result of `job`: as it left, that may be less than for its run."""
+        agreed_us = self.agreed_us(job.run)
+        return agreed_us if job.retention_us is None else min(agreed_us, self.here_us(job.retention_us))
+
+    def retention_of(self, job: Job) -> int:
+        """For how long the result of `job` may be counted on."""
+        return self.retention.retention_us(self.agreed_of(job))
+
+    def result_was_gone(self, job: Job, after_us: int) -> None:
+        """The service has forgotten `job` before its time, asked for so long after its probable finish."""
+        if job.retention_us is not None:
+            return  # how long the others are kept does not follow
+        run, agreed_us = job.run, self.agreed_us(job.run)
         gone_us = self.retention.gone(after_us, agreed_us)
         if gone_us is not None:
             gone, agreed, believed = rough_duration(gone_us), format_duration(agreed_us), self.retention_us(run)
@@ -102,7 +113,7 @@ class EndpointEstimates:
         self._observe(job, finished=True, arrived=False)
         if (took_us := self._took_us(job, record)) is not None:
             finished_at = max(job.unfinished_at or 0, (job.sent_at or 0) + took_us)
-            self.retention.there(now - finished_at, self.agreed_us(job.run))
+            self.retention.there(now - finished_at, self.agreed_of(job))
 
     def on_webhook(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""

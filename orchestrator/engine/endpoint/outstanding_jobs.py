@@ -44,7 +44,7 @@ class OutstandingJobs:
         self.plan = PollPlan(
             learned=estimates.durations.whole,
             execution=estimates.durations.execution,
-            retention_of=lambda job: estimates.retention_us(job.run),
+            retention_of=estimates.retention_of,
             per_s=estimates.status_per_s,
             webhooks=estimates.webhook_health.healthy,
             watch_of=self._watch_us,
@@ -54,6 +54,9 @@ class OutstandingJobs:
 
         self.asked_at = 0
         """When he asks next, if nobody wakes him."""
+
+        self.brief: set[int] = set()
+        """The jobs whose results are kept for less than was agreed for their run."""
 
         self.reported: dict[int, tuple[int | None, int]] = {}
         """By job: its submission, and the `seq` of the latest report of it that was written; -1 for none."""
@@ -78,6 +81,7 @@ class OutstandingJobs:
                 self._remote_ids.give(job.remote_id, job.id)
             # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
             doubt = None if job.is_first_execution else ReasonCode.RETRY_UNANSWERED
+            self._note_brief(job)
             self.plan.add(job, at_once=True, retry_in_doubt=doubt, is_unsure=is_unsure)
         self.wakeup.wake()
 
@@ -90,13 +94,18 @@ class OutstandingJobs:
             if step.after.state is State.OUTSTANDING:
                 doubt = doubt_of_retry(step.reason)
                 job, is_unsure = sure_of(step.after, self._clock.now())
-                at_once = is_unsure or doubt is ReasonCode.RETRY_REFUSED
+                self._note_brief(job)
+                at_once = is_unsure or step.reason in (ReasonCode.RETRY_REFUSED, ReasonCode.RUNSYNC_ENDED)
                 self.planned(self.plan.add(job, at_once=at_once, retry_in_doubt=doubt, is_unsure=is_unsure))
             elif step.before.state is State.OUTSTANDING:
                 self.forget(step.after.id)
                 left = True
         if left and self.plan.has_news:
             self.wakeup.wake()
+
+    def _note_brief(self, job: Job) -> None:
+        if job.retention_us is not None:
+            self.brief.add(job.id)
 
     def planned(self, entry: Entry) -> None:
         """Wakes whoever asks if he would sleep too long for `entry`."""
@@ -113,6 +122,7 @@ class OutstandingJobs:
     def forget(self, job: int) -> None:
         """`job` is no longer outstanding."""
         self.plan.drop(job)
+        self.brief.discard(job)
         if self.reported:
             self.reported.pop(job, None)
         self._stuck_detector.forget(job)

@@ -50,10 +50,16 @@ class Lane(ABC):
             self._task_pool.launch(partial(endpoint.probe.stop_if_shut, outcome))
         if isinstance(outcome, Deferred) and outcome.trouble is FailureClass.TRANSPORT:
             endpoint.health.unreachable(outcome.reason, sent_at, now)
-        # The first answers tell how fast the service's time runs, and their jobs were claimed before.
-        is_scaled = endpoint.api.time_scale != 1.0
-        ttl_us = endpoint.estimates.here_us(builder.ttl_us(claim.payload)) if is_scaled else None
-        return on_response(endpoint, job, outcome, sent_at=sent_at, now=now, ttl_us=ttl_us)
+        return on_response(endpoint, job, outcome, sent_at=sent_at, now=now, ttl_us=self._ttl_us(claim, builder))
+
+    def _ttl_us(self, claim: Claim, builder: RequestBuilder) -> int | None:
+        """How long the job lasts there, where more is known of that than as it was claimed: the first answers tell how
+        fast the service's time runs.
+        """
+        endpoint = self._endpoint
+        if endpoint.api.time_scale == 1.0:
+            return None
+        return endpoint.estimates.here_us(builder.ttl_us(claim.payload))
 
 
 def left_at(result: Answer | NotSent | Unanswered, sent_at: int) -> int:

@@ -170,7 +170,7 @@ class Janitor:
         elif not job.unfinished_at:
             trouble = None  # nobody knows: the clock was ahead of whoever saw it last
         else:
-            retention_us = self._endpoints[job.endpoint].estimates.agreed_us(job.run)
+            retention_us = self._endpoints[job.endpoint].estimates.agreed_of(job)
             trouble = _GONE[absence(job, now=now, retention_us=retention_us)]
         return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
 

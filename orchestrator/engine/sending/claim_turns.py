@@ -8,6 +8,7 @@ from typing import Final
 
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import Closed, RoomFacts
+from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
 from orchestrator.core.limits.fair_share import FairShare
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -62,7 +63,7 @@ class ClaimTurns:
                 again_s = min(again_s, max(closed_s, AHEAD_S / 4))
                 continue
             available = at_once if result.most is None else min(at_once, result.most)
-            wanted = min(available - ahead, self.admissible(run))
+            wanted = min(available - ahead, self.admissible(run, operation))
             room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
             if wanted > 0 and run.member_line is not None and operation is not Operation.RETRY:
                 wanted = min(wanted, run.member_line.room)
@@ -94,9 +95,11 @@ class ClaimTurns:
         sending = self.runs.get(run)
         return sending is None or sending.is_recalled
 
-    def admissible(self, run: RunSender) -> int:
-        """How many more jobs there is room for; those on their way count as sent (`core.polling.admission`)."""
-        room = self._room(run)
+    def admissible(self, run: RunSender, operation: Operation) -> int:
+        """How many more jobs of `run` there is room for by `operation`; those on their way count as sent
+        (`core.polling.admission`).
+        """
+        room = self._room(run, operation)
         if gates.is_deep(room):
             self._count_running()
         result = gates.narrowest(gates.room_results(room, self._clock.now()))
@@ -104,15 +107,21 @@ class ClaimTurns:
 
     def is_bound(self, run: RunSender) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
-        return gates.first_hold(gates.room_results(self._room(run), self._clock.now())) is not None
+        room = self._room(run, run.builder.via.operation)
+        return gates.first_hold(gates.room_results(room, self._clock.now())) is not None
 
-    def _room(self, run: RunSender) -> RoomFacts:
+    def _room(self, run: RunSender, operation: Operation) -> RoomFacts:
         endpoint = self._endpoint
+        retention_us = endpoint.estimates.retention_us(run.run)
+        brief_us = min(retention_us, endpoint.estimates.here_us(SYNC_RETENTION_US))
+        if operation is Operation.RUNSYNC:
+            retention_us = brief_us
         return RoomFacts(
             at_service=len(endpoint.outstanding) + len(endpoint.claimed),
             own=run.at_service,
             status_per_s=endpoint.estimates.status_per_s,
-            retention_us=endpoint.estimates.retention_us(run.run),
+            retention_us=retention_us,
+            urgent=len(endpoint.outstanding.brief) * (retention_us // max(1, brief_us) - 1),
             queue_depth="off" if endpoint.is_local else endpoint.settings_of[run.run].queue_depth,
             finished_per_s=endpoint.estimates.throughput.per_s(self._clock.now()),
             running=endpoint.estimates.running,

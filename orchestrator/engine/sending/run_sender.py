@@ -11,6 +11,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import GateResult, Hold
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
@@ -36,8 +37,8 @@ to do, the others go by `/run`, which does the same and is sooner."""
 
 IDLE_S: Final = 5.0
 
-SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.HTTP, Operation.RETRY)
-"""The operations by which jobs leave. A run uses one of the first three."""
+SENDING: Final = (Operation.RUN, Operation.RUNSYNC, Operation.OPENAI, Operation.HTTP, Operation.RETRY)
+"""The operations by which jobs leave. A run uses those of its `via`, and the last."""
 
 
 class RunSender:
@@ -108,11 +109,15 @@ class RunSender:
     @property
     def is_empty(self) -> bool:
         """Whether none of its jobs is queued for this endpoint, not even for later."""
-        return not (self._has_queued[self._submits_by] or self._has_queued[Operation.RETRY])
+        submits = all(self._has_queued[operation] for operation in self.builder.via.operations)
+        return not (submits or self._has_queued[Operation.RETRY])
 
-    @property
-    def _submits_by(self) -> Operation:
-        return self.builder.via.operation
+    def is_lane_open(self, operation: Operation) -> bool:
+        """Whether its jobs may leave by `operation` at all, as things are."""
+        via = self.builder.via
+        if operation is Operation.RUNSYNC and via is Via.BOTH:
+            return self._endpoint.held_places.are_worth
+        return operation is Operation.RETRY or operation in via.operations
 
     def gate(self, *, in_flight: int, by_retry: bool) -> GateResult:
         """Whether jobs may be claimed, and how many, where so many of all runs are claimed or on their way."""
@@ -163,7 +168,12 @@ class RunSender:
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
         line = ClaimLine(
-            self.run, self._endpoint.id, operation is Operation.RETRY, self._ttl_us, only=self.brakes.only()
+            self.run,
+            self._endpoint.id,
+            operation is Operation.RETRY,
+            self._ttl_us,
+            only=self.brakes.only(),
+            is_held=operation is Operation.RUNSYNC,
         )
         member_line = self.member_line
         if line.by_retry or member_line is None or member_line.is_home:
@@ -207,7 +217,7 @@ class RunSender:
     def _retries_are_due(self) -> bool:
         """Whether jobs may wait for their `/retry` that could leave by `/run` now, as far as is known."""
         is_due = self._has_queued[Operation.RETRY] and self._none_before[Operation.RETRY] <= self._clock.now()
-        return is_due and self._submits_by is Operation.RUN and self.brakes.only() is None
+        return is_due and self.builder.via.has_queue and self.brakes.only() is None
 
     def _ttl_us(self, payload: Payload) -> int:
         """How long a job lasts there, in time of here."""
@@ -272,7 +282,7 @@ class RunSender:
 
         Until then jobs that were passed over may become worth sending, which nobody tells.
         """
-        if operation not in (self._submits_by, Operation.RETRY):
+        if not self.is_lane_open(operation):
             return IDLE_S
         none_s = max(0.0, (self._none_before[operation] - self._clock.now()) / SECOND_US)
         if operation is Operation.RETRY or not self._prospects.are_passed_over:

@@ -111,6 +111,9 @@ class ClaimLine(msgspec.Struct, frozen=True):
     only: Sequence[int] | None = None
     """The jobs of which alone any are met; None for all."""
 
+    is_held: bool = False
+    """Whether they are to leave by `/runsync`."""
+
     taker: int | None = None
     """The endpoint that takes them, where it is another: a member of the run's pool."""
 

@@ -140,8 +140,7 @@ class Claims:
                 taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
             else:
                 taken = [
-                    self._claimed_for_run(found, now, is_resumable, why.get(found.job.id), line.taker)
-                    for found in seen.found
+                    self._claimed_for_run(found, line, now, is_resumable, why.get(found.job.id)) for found in seen.found
                 ]
             done = await transaction.apply(taken)
             resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
@@ -153,7 +152,7 @@ class Claims:
         return claimed
 
     def _claimed_for_run(
-        self, found: ClaimableJob, now: int, is_resumable: bool, not_reused: str | None, taker: int | None
+        self, found: ClaimableJob, line: ClaimLine, now: int, is_resumable: bool, not_reused: str | None
     ) -> Transition:
         self._latest = next_submission(self._latest, slot=self._slot, now=now)
         step = transitions.claimed(
@@ -162,7 +161,8 @@ class Claims:
             ttl_us=found.ttl_us,
             at=now,
             is_resumable=is_resumable,
-            endpoint=taker,
+            endpoint=line.taker,
+            is_held=line.is_held,
         )
         return step if not_reused is None else _not_reused(step, not_reused)
 

@@ -27,11 +27,13 @@ class Waiting(msgspec.Struct, frozen=True):
 
     unfinished_at: int
     ttl_at: int | None
+    own_until: int | None = None
+    """The earliest end of a retention that a submission has of its own."""
 
     def safe_until(self, retention_us: int) -> int:
         """Until when no result of theirs can expire, if nobody asks for any."""
-        retained_until = self.unfinished_at + retention_us
-        return retained_until if self.ttl_at is None else min(retained_until, self.ttl_at)
+        bounds = (self.unfinished_at + retention_us, self.ttl_at, self.own_until)
+        return min(bound for bound in bounds if bound is not None)
 
 
 def _least(so_far: Select[Any]) -> Select[Any]:
@@ -89,6 +91,7 @@ class MarginsOfRuns(Repository):
                 jobs.c.run_id,
                 func.min(case((jobs.c.unfinished_at > now, 0), else_=jobs.c.unfinished_at)),
                 func.min(submissions.c.ttl_at),
+                func.min(jobs.c.unfinished_at + submissions.c.retention_us),
             )
             .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
             .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
@@ -96,7 +99,7 @@ class MarginsOfRuns(Repository):
             .group_by(without_index(jobs.c.run_id))
         )
         found = await self._access.rows(query if run is None else query.where(without_index(jobs.c.run_id) == run))
-        return {row[0]: Waiting(row[1], row[2]) for row in found}
+        return {row[0]: Waiting(*row[1:]) for row in found}
 
     async def safe_until(self, run: int, *, retention_us: int, now: int) -> int | None:
         """Until when no result of an outstanding job of `run` can expire, if nobody asks; None without such jobs."""

@@ -77,6 +77,7 @@ JOB_COLUMNS: Final = (
     JobColumn("priority", jobs.c.priority, WrittenBy.ROW),
     JobColumn("escalated", jobs.c.escalated, WrittenBy.SETTINGS),
     JobColumn("segment", jobs.c.segment, WrittenBy.OTHERS),
+    JobColumn("retention_us", submissions.c.retention_us, WrittenBy.OTHERS),
 )
 
 _COLUMN_OF: Final = {each.field: each.column for each in JOB_COLUMNS}

@@ -28,7 +28,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0036"
+SCHEMA_VERSION: Final = "0037"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -262,6 +262,7 @@ submissions = Table(
     Column("epoch", INTEGER, nullable=False, server_default="0"),  # the epoch of that process
     Column("execution_ms", INTEGER),  # how long a worker had it; of segments of resumable jobs only
     Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its job's as it was claimed
+    Column("retention_us", INTEGER),  # how long the service keeps its result, where that is less than the run's
 )
 """`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
 would carry them along. Where one process works, both are 0.

@@ -9,14 +9,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import why_owed
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.reasons import OF_SUBMISSIONS
 from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra, leaves_in_doubt
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import Many
 
-_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id")
+_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id", "retention_us")
 _FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
 _WIN = Many(
     update(submissions)
@@ -100,6 +100,7 @@ def _opened(step: Transition) -> dict[str, Any]:
         "sent_at": after.sent_at,
         "ttl_at": after.ttl_at,
         "endpoint_id": after.endpoint,
+        "retention_us": after.retention_us,
     }
 
 
@@ -108,7 +109,7 @@ def _settled(step: Transition) -> dict[str, Any] | None:
     after = step.after
     row = dict.fromkeys(("b_remote_id", "b_sent_at", "b_ttl_at", "b_answered_at", "b_ended_at", "b_ended"))
     match step.event:
-        case Event.ACCEPTED if step.reason is ReasonCode.RUN:
+        case Event.ACCEPTED if step.reason in OF_SUBMISSIONS:
             told = {
                 "b_remote_id": after.remote_id,
                 "b_sent_at": after.sent_at,

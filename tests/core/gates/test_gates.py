@@ -37,6 +37,7 @@ from orchestrator.core.gates.refusal_backoff import PAUSE_US_MAX
 NOW = 1_000_000_000
 LATER = NOW + 5
 FREE = RoomFacts(
+    urgent=0,
     at_service=0,
     own=1,
     status_per_s=200.0,

@@ -1,0 +1,46 @@
+"""Whether jobs of one endpoint leave by `/runsync` beside `/run`, and for how long an answer is held there then."""
+
+from collections.abc import Callable
+
+from orchestrator.client.jobs.rate_limiter import RateLimiter
+from orchestrator.core.lanes.held_requests import WAIT_US, WAIT_US_MIN, is_worth, longest_hold_us
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.text.durations import rough_duration
+from orchestrator.engine.endpoint.estimates import EndpointEstimates
+
+
+class HeldPlaces:
+    """Of one endpoint; the rules are in `core.lanes.held_requests`. `warn` says when the lane changes, and why."""
+
+    def __init__(self, limiter: RateLimiter, estimates: EndpointEstimates, warn: Callable[[str], None]) -> None:
+        self._limiter = limiter
+        self._estimates = estimates
+        self._warn = warn
+        self._are_worth = True
+
+    @property
+    def are_worth(self) -> bool:
+        """Whether jobs that may leave by both lanes are to leave by `/runsync`, too."""
+        typical_us, longest_us = self._estimates.durations.whole.p50_us, self._longest_us
+        worth = is_worth(typical_us, longest_us, was=self._are_worth)
+        if worth is not self._are_worth and typical_us is not None and longest_us is not None:
+            self._are_worth = worth
+            took, most = rough_duration(typical_us), rough_duration(longest_us)
+            if worth:
+                self._warn(f"jobs take {took} from their submission on by now: they leave by /runsync again, too")
+            else:
+                self._warn(
+                    f"jobs take {took} from their submission on, and a held answer is worth its place for {most}: they"
+                    " leave by /run alone until they are faster"
+                )
+        return worth
+
+    @property
+    def _longest_us(self) -> int | None:
+        return longest_hold_us(self._limiter.limit(Operation.RUN), self._limiter.limit(Operation.RUNSYNC))
+
+    def wait_us(self, *, is_alone: bool) -> int:
+        """How long an answer may be held, in time of here. `is_alone`: jobs leave by this lane only."""
+        most_us = self._estimates.here_us(WAIT_US)
+        longest_us = None if is_alone else self._longest_us
+        return most_us if longest_us is None else max(self._estimates.here_us(WAIT_US_MIN), min(longest_us, most_us))
