@@ -31,6 +31,13 @@ AGAIN_SHARE: Final = 3 / 4
 """Once it was not, it is again where jobs end within this share of the longest hold."""
 
 
+WHAT_A_CRASH_LOSES: Final = (
+    "by /runsync, what a crash cuts off is uncertain (as many jobs as requests are held), and a result is kept for a"
+    " minute only: what finishes more than a minute before somebody is back has expired"
+)
+"""What is said before the lane is used."""
+
+
 class Ended(msgspec.Struct, frozen=True):
     """The job has ended within the wait, as the record of the answer says; `remote_id` is its id."""
 

@@ -41,6 +41,20 @@ class Via(StrEnum):
         """Whether the service has jobs that left so: by an id, with a TTL, a retention and a webhook."""
         return self not in (Via.OPENAI, Via.HTTP)
 
+    @property
+    def paths(self) -> str:
+        """Those of its operations, for people."""
+        return " and ".join(f"/{operation}" for operation in self.operations)
+
+    def body_bytes_max(self, by_run: int) -> int:
+        """The longest body that may leave so, where `/run` takes `by_run` bytes; only what leaves by no other lane may
+        be as long as the others take.
+        """
+        return by_run * (1 if Operation.RUN in self.operations else HELD_BODY_FACTOR)
+
+
+HELD_BODY_FACTOR: Final = 2
+"""`/runsync` and `/openai/*` take bodies so many times as long as `/run` (20 MB and 10 MB, as published)."""
 
 _OPERATIONS: Final[Mapping[Via, tuple[Operation, ...]]] = MappingProxyType(
     {

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.lanes.held_requests import is_worth, longest_hold_us
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import (
     CATCH_UP_SHARE,
@@ -47,6 +48,11 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The way to an endpoint and back, as a batch has it."""
 
     run: Limit = CONTRACT_LIMITS[Operation.RUN]
+    """Of the operation by which all jobs leave, or most."""
+
+    held: Limit = CONTRACT_LIMITS[Operation.RUNSYNC]
+    """Of `/runsync`, where jobs leave by that, too."""
+
     status: Limit = CONTRACT_LIMITS[Operation.STATUS]
     pacing: Pacing = "even"
     webhooks: bool = False
@@ -58,7 +64,12 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def brings_results(self) -> bool:
         """Whether results come by themselves, and nobody has to ask for them."""
-        return self.webhooks or not self.via.has_queue
+        return self.webhooks or self.is_answered
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer to the request is the result, as long as an execution lasts."""
+        return self.via is Via.SYNC or not self.via.has_queue
 
     @property
     def questions(self) -> float:
@@ -67,7 +78,7 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def at_service_max(self, *, workers: int, finished_per_s: float) -> int:
         """How many jobs may be at the service at once, those in execution included."""
-        if not self.via.has_queue and self.run.concurrent is not None:
+        if self.is_answered and self.run.concurrent is not None:
             return self.run.concurrent
         most = outstanding_max(self.status.requests / self.status.window_s, self.retention_us)
         match self.queue_depth:
@@ -100,22 +111,41 @@ def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | N
 
     `execution_us`: what a job takes a worker, all its executions together.
     """
-    if not line.via.has_queue:  # a request lasts as long as its execution, and nothing is asked for afterwards
+    if line.is_answered:  # a request lasts as long as its execution, and nothing is asked for afterwards
         lasts_us, asking_us = line.trip_us + (execution_us or 0), 0.0
     else:
         evenly_us = gap_us(line.status, pacing=line.pacing, trip_us=line.trip_us)
         lasts_us, asking_us = line.trip_us, max(evenly_us, gap_at_once_us(line.status, line.trip_us))
     found = {
-        Bottleneck.RATE: gap_us(line.run, pacing=line.pacing, trip_us=line.trip_us),
+        Bottleneck.RATE: gap_us(line.run, pacing=line.pacing, trip_us=round(lasts_us)),
         Bottleneck.CONCURRENCY: gap_at_once_us(line.run, lasts_us),
         Bottleneck.STATUS: asking_us * line.questions,
     }
+    if line.via is Via.BOTH and execution_us is not None:
+        found |= _beside_held(found, line, line.trip_us + execution_us)
     if workers is not None and execution_us is not None:
         found[Bottleneck.WORKERS] = execution_us / workers
         slowest_us = max(*found.values(), 1.0)
         at_once = line.at_service_max(workers=workers, finished_per_s=SECOND_US / slowest_us)
         found[Bottleneck.QUEUE] = (execution_us + line.trip_us) / at_once
     return found
+
+
+def _beside_held(
+    by_run: Mapping[Bottleneck, float], line: SendingLimits, lasts_us: float
+) -> Mapping[Bottleneck, float]:
+    """What is otherwise than `by_run` where held requests, each of which lasts so long, take their share."""
+    if not is_worth(round(lasts_us), longest_hold_us(line.run, line.held), was=True):
+        return {}
+    rate_us = gap_us(line.held, pacing=line.pacing, trip_us=round(lasts_us))
+    held_us = max(rate_us, gap_at_once_us(line.held, lasts_us))
+    run_us = max(by_run[Bottleneck.RATE], by_run[Bottleneck.CONCURRENCY])
+    of_run = held_us / (run_us + held_us)
+    return {
+        Bottleneck.RATE: run_us * of_run,
+        Bottleneck.CONCURRENCY: 0.0,
+        Bottleneck.STATUS: by_run[Bottleneck.STATUS] * of_run,
+    }
 
 
 def binding(gaps: Mapping[Bottleneck, float]) -> Bottleneck:

@@ -6,6 +6,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.deadlines import margin_us
+from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, Forecast
 from orchestrator.core.planning.plan_types import Batch, Candidate, Money, Plan, Terms
@@ -89,6 +91,11 @@ def doubts_of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | 
         if fastest_us + line.trip_us < most_us <= slowest_us:
             share = sum(each > most_us for each in times.executions_us) / len(times.executions_us)
             yield f"the {name} ({about(most_us)}) ends {share:.0%} of the executions"
+
+
+def doubts_of_lanes(line: SendingLimits) -> Iterator[str]:
+    if line.via in (Via.SYNC, Via.BOTH):
+        yield WHAT_A_CRASH_LOSES
 
 
 def doubts_of_members(members: Sequence[Candidate]) -> Iterator[str]:
@@ -178,7 +185,7 @@ def _others(ways: Mapping[str, EndpointWay]) -> Iterator[tuple[str, Mapping[str,
         told = f"{counted(more.most, 'worker')} instead of {way.workers.most:,}{there}"
         yield told, {**ways, endpoint: replace(way, workers=more)}
     lines = {endpoint: way.line for endpoint, way in ways.items()}
-    paths = dict.fromkeys(f"/{line.via.operation}" for line in lines.values())
+    paths = dict.fromkeys(line.via.paths for line in lines.values())
     yield (
         f"a higher limit of {' and '.join(paths)}",
         {

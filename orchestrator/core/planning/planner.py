@@ -11,6 +11,7 @@ import msgspec
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.plan_judgement import (
     doubts,
+    doubts_of_lanes,
     doubts_of_members,
     doubts_of_times,
     helps,
@@ -60,6 +61,7 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
         *of_terms(whole, money, terms, workers=sum(each.workers for each in at_work)),
     )
     doubtful = (
+        *_of_each(at_work, lambda each: doubts_of_lanes(each.candidate.line)),
         *_of_each(at_work, lambda each: doubts_of_times(each.candidate.line, terms, each.candidate.known.times)),
         *(doubts_of_members(candidates) if is_pool and whole is not None else ()),
         *doubts(whole, money, terms),
@@ -103,7 +105,7 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
 
 
 def _bound_by(part: Part) -> str:
-    return BOUND_BY[part.binds].format(path=f"/{part.candidate.line.via.operation}")
+    return BOUND_BY[part.binds].format(path=part.candidate.line.via.paths)
 
 
 def _of_each(parts: Sequence[Part], told: Callable[[Part], Iterator[str]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from orchestrator.client.jobs.rate_limiter import RateLimiter
-from orchestrator.core.lanes.held_requests import WAIT_US, WAIT_US_MIN, is_worth, longest_hold_us
+from orchestrator.core.lanes.held_requests import WAIT_US, WAIT_US_MIN, WHAT_A_CRASH_LOSES, is_worth, longest_hold_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
@@ -17,6 +17,13 @@ class HeldPlaces:
         self._estimates = estimates
         self._warn = warn
         self._are_worth = True
+        self._is_announced = False
+
+    def announce(self) -> None:
+        """Says what the lane costs, before it is used for the first time."""
+        if not self._is_announced:
+            self._is_announced = True
+            self._warn(WHAT_A_CRASH_LOSES)
 
     @property
     def are_worth(self) -> bool:

@@ -167,6 +167,8 @@ class RunSender:
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
+        if operation is Operation.RUNSYNC:
+            self._endpoint.held_places.announce()
         line = ClaimLine(
             self.run,
             self._endpoint.id,

@@ -87,8 +87,8 @@ class RowReader:
 
     `variables` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
-    a whole request body. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `via`: how the jobs
-    are to reach their worker, which not every row can.
+    a whole request body by `/run`. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `via`:
+    how the jobs are to reach their worker, which not every row can.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class RowReader:
         self._run_policy = run_policy
         self._run_policy_bytes = _policy_bytes(run_policy)
         self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
-        self._body_bytes_max = body_bytes_max
+        self._body_bytes_max = via.body_bytes_max(body_bytes_max)
         self._is_resumable = is_resumable
         self._via = via
         self._form: _Form | None = None

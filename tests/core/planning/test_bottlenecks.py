@@ -54,6 +54,23 @@ def test_past_the_queue_a_request_lasts_as_long_as_its_execution_and_nothing_is_
     assert SendingLimits(via=Via.OPENAI, run=Limit(10, 10)).at_service_max(workers=5, finished_per_s=0.1) == 1_005
 
 
+def test_a_held_request_lasts_as_long_as_its_execution() -> None:
+    line = SendingLimits(run=Limit(2000, 10, 400), status=Limit(1, 10), via=Via.SYNC)
+    assert bound(line, workers=10_000, execution_s=4) is Bottleneck.CONCURRENCY
+    assert bound(line, workers=10_000, execution_s=0.5) is Bottleneck.RATE
+    assert (line.at_service_max(workers=9, finished_per_s=1), line.brings_results) == (400, True)
+
+
+def test_by_both_lanes_the_rates_add_up_while_a_place_is_worth_it() -> None:
+    line = SendingLimits(via=Via.BOTH)
+    per_s = S / gaps_us(line, workers=5_000, execution_us=S / 2)[Bottleneck.RATE]
+    assert per_s == pytest.approx(99 + 188, rel=0.02)
+    alone = gaps_us(SendingLimits(), workers=5_000, execution_us=20 * S)
+    assert gaps_us(line, workers=5_000, execution_us=20 * S) == alone
+    assert bound(line, workers=5_000, execution_s=0.5) is Bottleneck.RATE
+    assert bound(line, workers=50, execution_s=0.5) is Bottleneck.WORKERS
+
+
 def test_of_what_nobody_knows_nothing_is_said() -> None:
     assert set(gaps_us(SendingLimits(), workers=None, execution_us=1.0 * S)) == set(
         gaps_us(SendingLimits(), workers=3, execution_us=None)

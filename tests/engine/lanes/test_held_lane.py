@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
@@ -44,6 +45,7 @@ async def test_the_answer_is_the_result_and_nothing_else_is_asked(tmp_path: Path
         assert (first.output, first.remote_id, first.execution_ms) == (b'{"ok":1}', "r-1", 1_000)
         assert (first.attempts, first.paid_at_most) == (1, 1)
         assert p.endpoint.estimates.durations.whole.p50_us is not None
+        assert p.warnings == [WHAT_A_CRASH_LOSES]
 
 
 async def test_a_job_that_outlives_the_wait_is_asked_for_within_the_minute_that_it_is_kept(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ async def test_beside_run_no_place_is_held_for_long_jobs_and_that_is_said(tmp_pa
         await p.finish()
         assert await p.counts() == {"succeeded": 200}
         assert max(transport.times("runsync")) < 10 < max(transport.times("run"))
-        [told] = [line for line in p.warnings if "/runsync" in line or "/run alone" in line]
+        [told] = [line for line in p.warnings if "/run alone" in line]
         assert told == (
             "jobs take 5 s from their submission on, and a held answer is worth its place for 2 s: they leave by"
             " /run alone until they are faster"
