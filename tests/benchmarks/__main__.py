@@ -37,6 +37,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "polling": runs.polling,
     "official": official.official,
     "allowance": runs.allowance,
+    "lanes": runs.lanes,
     "endpoints": endpoints.endpoints,
     "pools": pools.pools,
     "intake": commands.intake,

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.stand_in BEHAVIOUR
 
 `BEHAVIOUR` is a `Behaviour` as JSON. The process prints the port that it listens on, serves until its standard input
-ends, and then prints what it saw, an `Observed` as JSON. It knows `/run` and `/status` of one endpoint and believes
+ends, and then prints what it saw, an `Observed` as JSON. It knows `/run`, `/runsync` and `/status` of one endpoint and believes
 whatever it is told.
 """
 
@@ -60,7 +60,9 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """So many each endpoint says to have, and how many of them work; none: it says nothing of itself."""
 
     limits: tuple[int, int, float] | None = None
-    """Requests of `/run` and of `/status` in any so many seconds (an exact sliding log); the others get 429."""
+    """Requests of `/run`, and of `/status` as of `/runsync`, in any so many seconds (an exact sliding log); the others
+    get 429.
+    """
 
     status: int = 200
     """What `/run` is answered; 401 ends the program once its intake is done."""
@@ -101,6 +103,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     first_status_at: float | None
     """The first question for a job, by the clock that all processes of a machine share (`time.perf_counter`)."""
     endpoints: dict[str, Runs]
+    held: int
+    """`/runsync` requests that were not answered 429."""
+
     throttled: int
     """429s given."""
 
@@ -146,9 +151,10 @@ class Service:
         self._random = random.Random(1)
         self._data = base64.b64encode(self._random.randbytes((behaviour.output_bytes or (0, 0))[1]))
         runs, statuses, seconds = behaviour.limits or (sys.maxsize, sys.maxsize, 1.0)
-        self._logs: dict[bool, defaultdict[bytes, SlidingLog]] = {
-            True: defaultdict(lambda: SlidingLog(runs, seconds)),
-            False: defaultdict(lambda: SlidingLog(statuses, seconds)),
+        self._logs: dict[bytes, defaultdict[bytes, SlidingLog]] = {
+            b"run": defaultdict(lambda: SlidingLog(runs, seconds)),
+            b"runsync": defaultdict(lambda: SlidingLog(statuses, seconds)),
+            b"status": defaultdict(lambda: SlidingLog(statuses, seconds)),
         }
         self._is_counting = behaviour.limits is not None
         self._finish_at: dict[bytes, float] = {}
@@ -156,17 +162,22 @@ class Service:
         self._working_until: defaultdict[bytes, deque[float]] = defaultdict(deque)
         self.runs: defaultdict[str, Runs] = defaultdict(Runs)
         self.first_status_at: float | None = None
-        self.throttled = self.cut = 0
+        self.throttled = self.cut = self.held = 0
 
     def take(self, head: bytes, body: bytes, write: Callable[[bytes], None], cut: Callable[[bytes], None]) -> None:
         """Answers one request: it is to `write` all that there is to say, or to `cut` the connection behind that."""
-        is_run = head.startswith(b"POST")
         now = time.perf_counter()
         endpoint = head.split(b"/", 3)[2]
-        if self._is_counting and not self._logs[is_run][endpoint].lets_through(now):
+        operation = b"status"
+        if head.startswith(b"POST"):
+            operation = b"runsync" if b"/runsync?" in head else b"run"
+        if self._is_counting and not self._logs[operation][endpoint].lets_through(now):
             self.throttled += 1
             write(response(429, b"{}"))
-        elif is_run:
+        elif operation == b"runsync":
+            self.held += 1
+            self._hold(body, write)
+        elif operation == b"run":
             self.runs[endpoint.decode()].count(now)
             if self._behaviour.workers:
                 self._working_until[endpoint].append(now + self._behaviour.execution_s)
@@ -207,6 +218,14 @@ class Service:
                 self.loop.call_later(execution_s, self._poster.post, url, record)
             else:
                 self._poster.post(url, record)
+
+    def _hold(self, body: bytes, write: Callable[[bytes], None]) -> None:
+        record = self._record(b"job-%d" % next(self._numbers))
+        self.loop.call_later(self._behaviour.execution_s, self._later, write, response(200, record))
+        if self._behaviour.webhooks and (start := body.rfind(_WEBHOOK)) >= 0:
+            start += len(_WEBHOOK)
+            url = body[start : body.index(b'"', start)]
+            self.loop.call_later(self._behaviour.execution_s, self._poster.post, url, record)
 
     def _record(self, remote_id: bytes) -> bytes:
         """What is said of a job that has finished: of the same one always the same."""
@@ -418,6 +437,7 @@ async def serve(behaviour: Behaviour) -> Observed:
         last_run_s=max((runs.last_at - started for runs in service.runs.values()), default=None),
         endpoints=service.runs,
         first_status_at=service.first_status_at,
+        held=service.held,
         throttled=service.throttled,
         cut=service.cut,
         webhooks=len(poster.seconds),

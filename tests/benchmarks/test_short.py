@@ -54,6 +54,14 @@ def test_a_run_within_the_contract_s_limits_draws_no_429() -> None:
     assert 50 < value_of("use of 1000 /run in 10 s", figures) < 200
 
 
+@pytest.mark.slow
+def test_short_jobs_by_both_lanes_draw_no_429() -> None:
+    figures = runs.lanes(jobs=1_000, cost_jobs=200)
+    assert (value_of("answered 429", figures), value_of("sent twice", figures)) == (0, 0)
+    assert 40 < value_of("of them by /runsync", figures) < 90
+    assert value_of("by both lanes, 0.5 s each", figures) > 100
+
+
 def test_what_is_kept_of_failed_executions_is_a_small_part_of_the_ledger() -> None:
     [figure] = steps.failures(jobs=1_000)
     assert figure.at_most is not None

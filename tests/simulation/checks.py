@@ -16,6 +16,7 @@ from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
+from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
@@ -296,6 +297,8 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     faults = facts.plan.faults
     is_shared = any(each.neighbour for each in (faults, *faults.spells))
     rates = {JobOperation.RUN: facts.plan.run_rate, JobOperation.STATUS: facts.plan.status_rate}
+    if facts.plan.via in (Via.SYNC, Via.BOTH):
+        rates[JobOperation.RUNSYNC] = facts.plan.run_rate
     for (endpoint, operation), figures in chain.from_iterable(
         gate.meters.all_figures().items() for gate in facts.gates
     ):

@@ -113,7 +113,7 @@ def swarm(seed: int) -> Plan:
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_pool(with_receivers(with_yields(with_direct(plan))))
+    return with_held(with_pool(with_receivers(with_yields(with_direct(plan)))))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
@@ -149,7 +149,7 @@ def with_direct(plan: Plan, *, share: float = 1 / 8) -> Plan:
         return plan
     spells = tuple(msgspec.structs.replace(each, bare_error=0.0) for each in plan.faults.spells)
     faults = msgspec.structs.replace(plan.faults, bare_error=0.0, spells=spells)
-    plan = msgspec.structs.replace(plan, direct=True, faults=faults, secrets=False, escalate=())
+    plan = msgspec.structs.replace(plan, via=Via.OPENAI, faults=faults, secrets=False, escalate=())
     return with_url(plan)
 
 
@@ -159,7 +159,19 @@ def with_url(plan: Plan, *, share: float = 1 / 2) -> Plan:
     if chance.random() >= share:
         return plan
     askings = tuple(msgspec.structs.replace(each, elsewhere=False) for each in plan.askings)
-    return msgspec.structs.replace(plan, at_url=chance.choice((Via.OPENAI, Via.HTTP)), askings=askings)
+    return msgspec.structs.replace(plan, via=chance.choice((Via.OPENAI, Via.HTTP)), at_url=True, askings=askings)
+
+
+def with_held(plan: Plan, *, share: float = 1 / 6) -> Plan:
+    """Some worlds of the swarm: jobs leave by `/runsync`, in half of them beside `/run`. What a held answer says is the
+    first that anybody hears of its job: that it is another's, nobody can tell from it.
+    """
+    chance = random.Random(f"held {plan.seed}")
+    if chance.random() >= share or plan.resumable or plan.direct or plan.is_untold:
+        return plan
+    spells = tuple(msgspec.structs.replace(each, other_record=0.0, repeated_id=0.0) for each in plan.faults.spells)
+    faults = msgspec.structs.replace(plan.faults, other_record=0.0, repeated_id=0.0, spells=spells)
+    return msgspec.structs.replace(plan, via=chance.choice((Via.SYNC, Via.BOTH)), faults=faults)
 
 
 def with_few_retries(plan: Plan, *, share: float = 1 / 3) -> Plan:

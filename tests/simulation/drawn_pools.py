@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
@@ -38,7 +39,7 @@ def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
         prefer=chance.choice(tuple(Prefer)),
         weather=tuple(_weather(chance, plan, workers, last)),
     )
-    return msgspec.structs.replace(plan, pool=pool, at_url=None)
+    return msgspec.structs.replace(plan, pool=pool, at_url=False, via=Via.OPENAI if plan.direct else plan.via)
 
 
 def _may_end_without_one(plan: Plan) -> bool:

@@ -57,14 +57,17 @@ class Fate(msgspec.Struct, kw_only=True):
 
 
 class FateBook(ExecutionCounts):
-    """Writes down the fates of jobs, which are kept for `retention_us` after their end, as agreed."""
+    """Writes down the fates of jobs, which are kept for `retention_us` after their end, as agreed, or for
+    `sync_retention_us` where they came by `/runsync`.
+    """
 
     fates: dict[str, Fate]
     say: Say
 
-    def __init__(self, retention_us: int, host: str) -> None:
+    def __init__(self, retention_us: int, sync_retention_us: int, host: str) -> None:
         super().__init__(bare)
         self._host = host
+        self._sync_retention_us = sync_retention_us
         self._retention_us = retention_us
         self.agreed_times: float = 1.0
         """For so many times as long the service had agreed to keep a job."""
@@ -100,7 +103,8 @@ class FateBook(ExecutionCounts):
         fate.forgotten_at = job.due_at() if self.forgets_at is None else self.forgets_at
         agreed_at = fate.accepted_at + round((job.expires_at - fate.accepted_at) * self.agreed_times)
         if job.finished_at is not None:
-            agreed_at = min(agreed_at, job.finished_at + round(self._retention_us * self.agreed_times))
+            kept_us = self._sync_retention_us if job.id.startswith("sync-") else self._retention_us
+            agreed_at = min(agreed_at, job.finished_at + round(kept_us * self.agreed_times))
         fate.lost = fate.forgotten_at < agreed_at
         self.say("service", f"forgot it{' too early' * fate.lost}, which was {job.status}", job.id)
 

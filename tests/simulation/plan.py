@@ -11,11 +11,13 @@ from enum import StrEnum, auto
 
 import msgspec
 
+from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
+from orchestrator.units import SECOND_US
 
 MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S
@@ -265,10 +267,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many rows of each run may fail, as it is written; None: any number."""
     finish_by_s: float | None = None
     """When each run is to be finished, by its own clock; what would end later is not sent. None: whenever it is."""
-    direct: bool = False
-    """The jobs of all runs go past the queue, by `/openai/*`: what is not answered is never heard of again."""
-    at_url: Via | None = None
-    """By which way they go to a server at a URL instead, where they are direct; None: to the service's `/openai/*`."""
+    via: Via = Via.QUEUE
+    """By which lanes the jobs of all runs leave."""
+    at_url: bool = False
+    """What takes requests past the queue is a server at a URL; else the service's `/openai/*`."""
     resumable: bool = False
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     pool: PoolPlan | None = None
@@ -306,6 +308,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             on_expired=self.on_expired,
         )
         return (first, *self.others)
+
+    @property
+    def sync_retention_s(self) -> float:
+        """How long the services keep what left by `/runsync`, in our time."""
+        return min(self.retention_s, SYNC_RETENTION_US / SECOND_US / self.time_scale)
+
+    @property
+    def direct(self) -> bool:
+        """Whether jobs go past the queue: what is not answered is never heard of again."""
+        return not self.via.has_queue
 
     @property
     def is_untold(self) -> bool:

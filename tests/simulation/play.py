@@ -376,8 +376,8 @@ class Play:
                 stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
                 resumable=plan.resumable,
-                via=plan.at_url or (Via.OPENAI if plan.direct else Via.QUEUE),
-                path=SERVER_PATH if plan.at_url is Via.HTTP else "",
+                via=plan.via,
+                path=SERVER_PATH if plan.via is Via.HTTP else "",
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
         )
@@ -385,6 +385,8 @@ class Play:
     def _connection(self, run: RunFacts) -> ConnectionSettings:
         plan = self._plan
         limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
+        if plan.via in (Via.SYNC, Via.BOTH):
+            limits[Operation.RUNSYNC] = _limit(plan.run_rate)
         if plan.retry_rate is not None:
             limits[Operation.RETRY] = _limit(plan.retry_rate)
         here = HOSTS[run.plan.where]
@@ -408,8 +410,9 @@ class Play:
             **SERVICE_LIMITS,
             ServiceOperation.RUN: _service_limit(plan.run_rate),
             ServiceOperation.STATUS: _service_limit(plan.status_rate),
+            **({ServiceOperation.RUNSYNC: _service_limit(plan.run_rate)} if plan.via in (Via.SYNC, Via.BOTH) else {}),
         }
-        book = FateBook(round(plan.retention_s * SECOND_US), host)
+        book = FateBook(round(plan.retention_s * SECOND_US), round(plan.sync_retention_s * SECOND_US), host)
         fleets = None if plan.pool is None or host != HERE else MemberFleets(plan.pool)
         book.fates, book.say = facts.fates, facts.trace.say
         service = SimulatedService(
@@ -423,6 +426,7 @@ class Play:
             work=lambda raw_input, _: WorkerResult(output=plan.output_of(raw_input)),
             yields=plan.yields,
             retention_s=plan.retention_s,
+            sync_retention_s=plan.sync_retention_s,
             faults=plan.faults,
             limits=limits,
             algorithm=plan.algorithm,
@@ -458,11 +462,11 @@ def _service_limit(rate: Rate) -> ServiceLimit:
 
 def _endpoint(plan: Plan, where: Where) -> str:
     host, endpoint = HOSTS[where], ENDPOINTS[where]
-    return endpoint if plan.at_url is None else f"http://{host}/v2/{endpoint}/openai"
+    return f"http://{host}/v2/{endpoint}/openai" if plan.at_url else endpoint
 
 
 def _input(plan: Plan, n: int) -> dict[str, Any]:
-    if plan.at_url is Via.HTTP:
+    if plan.via is Via.HTTP:
         return {"n": n}
     return {"openai_route": SERVER_PATH, "openai_input": {"n": n}} if plan.direct else {"n": n}
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from orchestrator.emulator.http.delivery import announced
 
 _ALLOWED = re.compile(rb'("(?:ttl|executionTimeout)":)(\d+)')
+_WAIT = re.compile(rb"(wait=)(\d+)")
 _TOOK = re.compile(rb'("(?:delayTime|executionTime)":)(\d+)(?=[,}])')
 _LENGTH = b"content-length"
 
@@ -33,6 +34,9 @@ class Scale:
 
     def _translated(self, app: ASGIApp) -> ASGIApp:
         async def translated(scope: Scope, receive: Receive, send: Send) -> None:
+            wait = _changed(_WAIT, scope.get("query_string", b""), lambda there: round(there / self._times))
+            scope = {**scope, "query_string": wait}
+
             async def receive_translated() -> Message:
                 message = await receive()
                 allowed = _changed(_ALLOWED, message.get("body", b""), lambda there: round(there / self._times))

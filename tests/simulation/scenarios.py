@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from tests.simulation.drawn import (
     HONEST,
@@ -17,6 +18,7 @@ from tests.simulation.drawn import (
     side_by_side,
     swarm,
     with_direct,
+    with_held,
     with_long_jobs,
     with_url,
 )
@@ -299,6 +301,12 @@ def urls(seed: int) -> Plan:
     return msgspec.structs.replace(with_url(direct(seed), share=1.0), scenario="urls")
 
 
+def held(seed: int) -> Plan:
+    """Jobs that leave by `/runsync`, in a world of the swarm."""
+    plan = msgspec.structs.replace(swarm(seed), resumable=False, via=Via.QUEUE, scale_is_told=True)
+    return msgspec.structs.replace(with_held(plan, share=1.0), scenario="held")
+
+
 WISHFUL = Faults(long_pause=0.1, long_pause_s=15 * MINUTE_S, handler_error=0.1)
 """Of every operation some requests are answered with the wish for a rest that is longer than results are kept."""
 
@@ -335,6 +343,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "told": told,
         "pools": pools,
         "urls": urls,
+        "held": held,
     }
 )
 """By name, as the command line takes them."""

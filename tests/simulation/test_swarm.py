@@ -30,7 +30,7 @@ AT_ONCE = 2
 
 LONG = {
     *("asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct", "urls"),
-    "told",
+    *("told", "held"),
 }
 """Quick ones that are too long for a commit."""
 
@@ -46,6 +46,7 @@ QUICK = (
         "wishful",
         "direct",
         "urls",
+        "held",
         "asleep",
         "clocks",
         "large",

@@ -1,7 +1,7 @@
 """How the limits are divided between a batch and the requests that people send by hand beside it.
 
-The limits hold for an endpoint, whoever uses it, so each process keeps to its part. Of `/run` a batch takes all there
-is: one job more or less by hand is what its pacing has room for.
+The limits hold for an endpoint, whoever uses it, so each process keeps to its part. Of `/run` and `/runsync` a batch
+takes all there is: one job more or less by hand is what its pacing has room for.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,10 @@ PEOPLE_SHARE: Final = 0.05
 """The part for people."""
 
 BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
-"""What a batch sends many of; or of `/openai`, and then next to none of these."""
+"""What a batch sends many of; or of those whose answers are held, and then next to none of these."""
+
+HELD_OPERATIONS: Final = (Operation.RUNSYNC, Operation.OPENAI)
+"""Those whose answers are held until a job has ended."""
 
 _USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)
 
@@ -24,9 +27,9 @@ def for_people(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
 
 
 def for_a_batch(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
-    """What is for a batch: all of `/run`, and of everything else what is not for people, but at least one as well."""
+    """What is for a batch: all of `/run` and `/runsync`, of everything else what is not for people, at least one."""
     return {
-        operation: limit if operation is Operation.RUN else _rest(limit, _peoples_part(limit))
+        operation: limit if operation in (Operation.RUN, Operation.RUNSYNC) else _rest(limit, _peoples_part(limit))
         for operation, limit in limits.items()
     }
 
@@ -41,7 +44,7 @@ def within_connections(limits: Mapping[Operation, Limit], connections: int) -> d
 
 def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
     usual = CONTRACT_LIMITS[operation].concurrent
-    if operation not in (*BATCH_OPERATIONS, Operation.OPENAI, Operation.HTTP) or usual is None:
+    if operation not in (*BATCH_OPERATIONS, *HELD_OPERATIONS) or usual is None:
         return limit
     most = max(1, connections * usual // _USUAL)
     at_once = most if limit.concurrent is None else min(most, limit.concurrent)

@@ -187,7 +187,10 @@ class JobApi:
             record = await self._end_of(endpoint, accepted.id, wait_ms, request)
         except ServiceRefusal:  # the job is gone before its end
             return accepted
-        return record if record.status in FINISHED else ServiceRecord(id=record.id, status=record.status)
+        answers = self._world.table.false_answers
+        if record.status in FINISHED:
+            return answers.shown(endpoint, record)
+        return answers.accepted(endpoint, ServiceRecord(id=record.id, status=record.status))
 
     async def _status(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
         ttl_ms = milliseconds(request, "ttl")

@@ -51,10 +51,10 @@ def _operations(served: ServedEndpoint, before: EndpointSample, chosen: Collecti
     found: dict[str, OperationUse] = {}
     for operation in Operation:
         use, meter = before.operations.get(operation.value), limiter.figures(operation)
-        if not meter.sent and use is None:
+        limit, counts = limiter.limit(operation), limiter.counts(operation)
+        if not meter.sent and not counts.codes and use is None:
             continue
         earlier = use or OperationUse(allowance=0)
-        limit, counts = limiter.limit(operation), limiter.counts(operation)
         found[operation.value] = OperationUse(
             allowance=meter.allowance,
             used=meter.used,

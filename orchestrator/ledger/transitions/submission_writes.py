@@ -120,7 +120,14 @@ def _settled(step: Transition) -> dict[str, Any] | None:
         case Event.ADOPTED:
             return {**row, "b_id": after.submission, "b_remote_id": after.remote_id}
         case Event.DEFERRED | Event.RETRIED | Event.CONTINUED | Event.ABANDONED | Event.CANCELLED if not after.by_retry:
-            ended = step.trouble or step.event
-            return {**row, "b_id": after.submission, "b_ended_at": step.at, "b_ended": ended.value}
+            ended, over = step.trouble or step.event, step.outcome or step.previous_outcome
+            is_told = over is not None and over.submission == after.submission  # an answer may be the end at once
+            return {
+                **row,
+                "b_id": after.submission,
+                "b_remote_id": over.remote_id if over is not None and is_told else None,
+                "b_ended_at": step.at,
+                "b_ended": ended.value,
+            }
         case _:
             return None

@@ -14,8 +14,8 @@ from orchestrator.core.lanes.held_requests import (
 )
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.service.http_answers import Answer
-from orchestrator.core.service.outcomes import Accepted, Deferred, Pointless, Rejected, Uncertain
+from orchestrator.core.service.http_answers import Answer, Pointless
+from orchestrator.core.service.outcomes import Accepted, Deferred, Rejected, Uncertain
 from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S
 
@@ -91,6 +91,10 @@ def test_what_is_near_the_bound_changes_nothing(typical_s: int | None, was: bool
 
 def test_results_of_held_requests_are_kept_for_a_minute() -> None:
     assert SYNC_RETENTION_US == 60 * S
+
+
+def test_only_what_leaves_by_no_shorter_lane_may_be_as_long_as_the_others_take() -> None:
+    assert {via: via.body_bytes_max(10) for via in Via} == {Via.QUEUE: 10, Via.SYNC: 20, Via.BOTH: 10, Via.OPENAI: 20}
 
 
 def test_each_via_has_its_operations() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from orchestrator.core.gates.costs import Price
+from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
@@ -130,6 +132,15 @@ def test_what_may_not_be_kept_is_doubtful() -> None:
     assert near.is_feasible
     assert [each[:11] for each in near.doubtful] == ["it may end ", "it may cost"]
     assert planned(terms={"finish_within_us": DAY, "budget": 800, "price": Price(0.01)}).doubtful == ()
+
+
+def test_what_a_crash_loses_is_said_before_answers_are_held() -> None:
+    for via in (Via.SYNC, Via.BOTH):
+        assert WHAT_A_CRASH_LOSES in planned(line=SendingLimits(via=via)).doubtful
+    assert WHAT_A_CRASH_LOSES not in planned().doubtful
+    assert planned(line=SendingLimits(via=Via.BOTH), workers=Workers(most=5_000, warm=5_000)).bound_by.startswith(
+        "the rate limit of /run and /runsync binds"
+    )
 
 
 def test_what_would_help_comes_with_what_it_saves_the_most_first() -> None:

@@ -1,6 +1,8 @@
 """Jobs that go to `/runsync`: the answer is held, and is the result, or says that the job goes on."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -105,6 +107,28 @@ async def test_an_answer_that_was_cut_is_adopted_by_its_webhook(tmp_path: Path) 
         assert await p.story() == ["claimed", "unanswered uncertain", "completed"]
         [found] = await p.results()
         assert (found.output, found.remote_id, found.paid_at_most) == (b"7", "sync-7", 1)
+
+
+async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> None:
+    other = says("COMPLETED", "r-1", output=1)
+    transport = Scripted(runsync=in_turn(other, other, DONE))
+    async with process(tmp_path / "db", transport, jobs=2, settings=SYNC) as p:
+        await p.begin()
+        await p.finish()
+        stories = [await p.story(1), await p.story(2)]
+        assert ["claimed", "completed"] in stories
+        assert ["claimed", "unanswered uncertain", "retried uncertain", "claimed", "completed"] in stories
+
+
+async def test_the_id_of_an_answer_that_was_no_result_is_kept(tmp_path: Path) -> None:
+    transport = Scripted(runsync=held(output=None))
+    settings = replace(SYNC, output_required=True, max_attempts=2)
+    async with process(tmp_path / "db", transport, jobs=1, settings=settings) as p:
+        await p.begin()
+        await p.finish()
+        assert await p.story() == ["claimed", "retried invalid_output", "claimed", "abandoned invalid_output"]
+        with closing(sqlite3.connect(tmp_path / "db")) as ledger:
+            assert ledger.execute("SELECT remote_id FROM submissions").fetchall() == [("r-1",), ("r-1",)]
 
 
 async def test_an_answer_that_was_cut_is_settled_as_that_of_a_run(tmp_path: Path) -> None:

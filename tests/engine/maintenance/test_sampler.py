@@ -28,7 +28,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.engine.maintenance.test_crashes import Killer
 from tests.engine.process import process
-from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, Reply, Scripted, in_turn, numbered
+from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, REFUSED, Reply, Scripted, in_turn, numbered
 from tests.ledger.ledgers import obeyed
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
@@ -147,6 +147,14 @@ async def test_requests_are_counted_by_what_was_answered(tmp_path: Path) -> None
         assert sum(sample.operations["status"].codes.values()) == len(transport.of("status"))
         assert (use.window_s, use.is_chosen, use.concurrent) == (10.0, False, 200)
         assert sample.submissions["deferred"] >= 1
+
+
+async def test_requests_that_never_reached_the_service_are_counted_as_well(tmp_path: Path) -> None:
+    async with process(tmp_path / "l.db", Scripted(run=REFUSED), jobs=1, sample_every_s=10) as p:
+        await p.begin()
+        await anyio.sleep(35)
+        sample = await at_endpoint(p.ledger)
+        assert sample.operations["run"].codes["none"] >= 2
 
 
 async def test_what_the_service_said_of_workers_last_is_kept(tmp_path: Path) -> None:
