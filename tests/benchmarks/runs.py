@@ -172,14 +172,14 @@ def ended_per_s(ledger: Path) -> float:
     any.
     """
     with closing(sqlite3.connect(ledger)) as connection:
-        (first,) = connection.execute("SELECT min(sent_at) FROM submissions").fetchone()
+        first = int(connection.execute("SELECT min(sent_at) FROM submissions").fetchone()[0])
         since, until = first + 5 * SECOND_US, first + 65 * SECOND_US
-        (last,) = connection.execute("SELECT max(ended_at) FROM jobs").fetchone()
+        last = int(connection.execute("SELECT max(ended_at) FROM jobs").fetchone()[0])
         if last < until:
             since, until = first, last + 1
         query = "SELECT count(*) FROM jobs WHERE ended_at >= ? AND ended_at < ?"
-        (ended,) = connection.execute(query, (since, until)).fetchone()
-    return float(ended) * SECOND_US / (until - since)
+        ended = int(connection.execute(query, (since, until)).fetchone()[0])
+    return ended * SECOND_US / (until - since)
 
 
 def seconds_at_work(ledger: Path) -> float:

@@ -40,7 +40,7 @@ class StageRunOptions(TypedDict, total=False):
     ttl: Duration | None
     execution_timeout: Duration | None
     low_priority: bool | None
-    via: Literal["queue", "openai", "http"] | None
+    via: Literal["queue", "sync", "both", "openai", "http"] | None
     path: str | None
     max_attempts: int | None
     priority: int | None

@@ -13,7 +13,7 @@ from typing import Final
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, REQUESTS_MAX, Limit, Operation
 from orchestrator.core.limits.stray_refusals import TOLERATED
 
-RULED: Final = frozenset({Operation.RUN, Operation.STATUS, Operation.CANCEL})
+RULED: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.STATUS, Operation.CANCEL})
 """What the rule is applied to: the operations of a batch that have a base limit in the contract."""
 
 RAISE_SHARE: Final = 0.1

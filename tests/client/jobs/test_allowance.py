@@ -5,7 +5,7 @@ import pytest
 from orchestrator.client import for_a_batch, for_people
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 
-SHARED = sorted(set(Operation) - {Operation.RUN, Operation.HEALTH})
+SHARED = sorted(set(Operation) - {Operation.RUN, Operation.RUNSYNC, Operation.HEALTH})
 
 
 @pytest.mark.parametrize("operation", SHARED)
@@ -26,8 +26,9 @@ def test_people_have_a_twentieth_and_a_batch_the_rest() -> None:
     assert for_a_batch(limits) == {Operation.STATUS: Limit(1900, 10, 380)}
 
 
-def test_a_batch_has_all_of_run() -> None:
-    assert for_a_batch(CONTRACT_LIMITS)[Operation.RUN] == CONTRACT_LIMITS[Operation.RUN]
+@pytest.mark.parametrize("operation", [Operation.RUN, Operation.RUNSYNC])
+def test_a_batch_has_all_of_run_and_runsync(operation: Operation) -> None:
+    assert for_a_batch(CONTRACT_LIMITS)[operation] == CONTRACT_LIMITS[operation]
 
 
 def test_what_cannot_be_divided_is_for_both() -> None:
