@@ -11,7 +11,7 @@ from enum import StrEnum, auto
 
 import msgspec
 
-from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
+from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell

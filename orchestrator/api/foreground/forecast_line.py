@@ -116,7 +116,7 @@ def _line(
     limits = connection.limits if is_embedded else for_a_batch(connection.limits)
     return SendingLimits(
         run=limits[settings.via.operation],
-        held=limits[Operation.RUNSYNC],
+        sync=limits[Operation.RUNSYNC],
         status=limits[Operation.STATUS],
         pacing=connection.pacing,
         webhooks=connection.listen is not None,

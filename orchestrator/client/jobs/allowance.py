@@ -15,7 +15,7 @@ PEOPLE_SHARE: Final = 0.05
 BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
 """What a batch sends many of; or of those whose answers are held, and then next to none of these."""
 
-HELD_OPERATIONS: Final = (Operation.RUNSYNC, Operation.OPENAI)
+SYNC_OPERATIONS: Final = (Operation.RUNSYNC, Operation.OPENAI)
 """Those whose answers are held until a job has ended."""
 
 _USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)
@@ -44,7 +44,7 @@ def within_connections(limits: Mapping[Operation, Limit], connections: int) -> d
 
 def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
     usual = CONTRACT_LIMITS[operation].concurrent
-    if operation not in (*BATCH_OPERATIONS, *HELD_OPERATIONS) or usual is None:
+    if operation not in (*BATCH_OPERATIONS, *SYNC_OPERATIONS) or usual is None:
         return limit
     most = max(1, connections * usual // _USUAL)
     at_once = most if limit.concurrent is None else min(most, limit.concurrent)

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Counters, Transition, transition
-from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
+from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Failure
 
@@ -32,17 +32,17 @@ def claimed(
     at: int,
     is_resumable: bool = False,
     endpoint: int | None = None,
-    is_held: bool = False,
+    is_sync: bool = False,
 ) -> Transition:
     """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment. It is at
-    `endpoint` from now on, or (None) where it was. `is_held`: it is sent by `/runsync`.
+    `endpoint` from now on, or (None) where it was. `is_sync`: it is sent by `/runsync`.
     """
     return transition(
         job,
         Event.CLAIMED,
-        ReasonCode.RUNSYNC if is_held else ReasonCode.RUN,
+        ReasonCode.RUNSYNC if is_sync else ReasonCode.RUN,
         at,
-        retention_us=SYNC_RETENTION_US if is_held else None,
+        retention_us=SYNC_RETENTION_US if is_sync else None,
         endpoint=job.endpoint if endpoint is None else endpoint,
         submission=submission,
         attempt=job.attempt + 1,

@@ -50,10 +50,10 @@ class Via(StrEnum):
         """The longest body that may leave so, where `/run` takes `by_run` bytes; only what leaves by no other lane may
         be as long as the others take.
         """
-        return by_run * (1 if Operation.RUN in self.operations else HELD_BODY_FACTOR)
+        return by_run * (1 if Operation.RUN in self.operations else SYNC_BODY_FACTOR)
 
 
-HELD_BODY_FACTOR: Final = 2
+SYNC_BODY_FACTOR: Final = 2
 """`/runsync` and `/openai/*` take bodies so many times as long as `/run` (20 MB and 10 MB, as published)."""
 
 _OPERATIONS: Final[Mapping[Via, tuple[Operation, ...]]] = MappingProxyType(

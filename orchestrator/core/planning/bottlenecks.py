@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.lanes.held_requests import is_worth, longest_hold_us
+from orchestrator.core.lanes.sync_requests import is_worth, longest_hold_us
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import (
     CATCH_UP_SHARE,
@@ -50,7 +50,7 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     run: Limit = CONTRACT_LIMITS[Operation.RUN]
     """Of the operation by which all jobs leave, or most."""
 
-    held: Limit = CONTRACT_LIMITS[Operation.RUNSYNC]
+    sync: Limit = CONTRACT_LIMITS[Operation.RUNSYNC]
     """Of `/runsync`, where jobs leave by that, too."""
 
     status: Limit = CONTRACT_LIMITS[Operation.STATUS]
@@ -122,7 +122,7 @@ def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | N
         Bottleneck.STATUS: asking_us * line.questions,
     }
     if line.via is Via.BOTH and execution_us is not None:
-        found |= _beside_held(found, line, line.trip_us + execution_us)
+        found |= _beside_sync(found, line, line.trip_us + execution_us)
     if workers is not None and execution_us is not None:
         found[Bottleneck.WORKERS] = execution_us / workers
         slowest_us = max(*found.values(), 1.0)
@@ -131,16 +131,16 @@ def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | N
     return found
 
 
-def _beside_held(
+def _beside_sync(
     by_run: Mapping[Bottleneck, float], line: SendingLimits, lasts_us: float
 ) -> Mapping[Bottleneck, float]:
     """What is otherwise than `by_run` where held requests, each of which lasts so long, take their share."""
-    if not is_worth(round(lasts_us), longest_hold_us(line.run, line.held), was=True):
+    if not is_worth(round(lasts_us), longest_hold_us(line.run, line.sync), was=True):
         return {}
-    rate_us = gap_us(line.held, pacing=line.pacing, trip_us=round(lasts_us))
-    held_us = max(rate_us, gap_at_once_us(line.held, lasts_us))
+    rate_us = gap_us(line.sync, pacing=line.pacing, trip_us=round(lasts_us))
+    sync_us = max(rate_us, gap_at_once_us(line.sync, lasts_us))
     run_us = max(by_run[Bottleneck.RATE], by_run[Bottleneck.CONCURRENCY])
-    of_run = held_us / (run_us + held_us)
+    of_run = sync_us / (run_us + sync_us)
     return {
         Bottleneck.RATE: run_us * of_run,
         Bottleneck.CONCURRENCY: 0.0,

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.deadlines import margin_us
-from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
+from orchestrator.core.lanes.sync_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, Forecast

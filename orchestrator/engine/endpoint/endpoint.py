@@ -16,12 +16,12 @@ from orchestrator.core.text.next_step import Wording, plain
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
-from orchestrator.engine.endpoint.held_places import HeldPlaces
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
 from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.endpoint.run_stops import RunStops
+from orchestrator.engine.endpoint.sync_places import SyncPlaces
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
@@ -73,7 +73,7 @@ class Endpoint:
             warn=self.warn,
             changes=self.changes,
         )
-        self.held_places = HeldPlaces(self.api.limiter, self.estimates, self.warn)
+        self.sync_places = SyncPlaces(self.api.limiter, self.estimates, self.warn)
         self.output_streams = OutputStreams(self.api, self.settings_of, warn=self.warn, scrub=self.scrub)
         self.outstanding = OutstandingJobs(
             self.id,

@@ -8,7 +8,7 @@ from typing import Final
 
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import Closed, RoomFacts
-from orchestrator.core.lanes.held_requests import SYNC_RETENTION_US
+from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.limits.fair_share import FairShare
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.endpoint.endpoint import Endpoint

@@ -16,11 +16,11 @@ from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.direct_lanes import HttpLane, OpenAILane
-from orchestrator.engine.lanes.held_lane import HeldLane
 from orchestrator.engine.lanes.lane import Lane
 from orchestrator.engine.lanes.queue_lanes import RetryLane, RunLane
 from orchestrator.engine.lanes.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.lanes.response_steps import interrupted, put_back_until, rejected
+from orchestrator.engine.lanes.sync_lane import SyncLane
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
@@ -36,7 +36,7 @@ class RequestSender:
         self._task_pool = task_pool
         self._lanes: Final[Mapping[Operation, Lane]] = {
             Operation.RUN: RunLane(endpoint, task_pool),
-            Operation.RUNSYNC: HeldLane(endpoint, task_pool, validators),
+            Operation.RUNSYNC: SyncLane(endpoint, task_pool, validators),
             Operation.RETRY: RetryLane(endpoint, task_pool),
             Operation.OPENAI: OpenAILane(endpoint, task_pool, validators),
             Operation.HTTP: HttpLane(endpoint, task_pool, validators),

@@ -116,7 +116,7 @@ class RunSender:
         """Whether its jobs may leave by `operation` at all, as things are."""
         via = self.builder.via
         if operation is Operation.RUNSYNC and via is Via.BOTH:
-            return self._endpoint.held_places.are_worth
+            return self._endpoint.sync_places.are_worth
         return operation is Operation.RETRY or operation in via.operations
 
     def gate(self, *, in_flight: int, by_retry: bool) -> GateResult:
@@ -168,14 +168,14 @@ class RunSender:
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
         if operation is Operation.RUNSYNC:
-            self._endpoint.held_places.announce()
+            self._endpoint.sync_places.announce()
         line = ClaimLine(
             self.run,
             self._endpoint.id,
             operation is Operation.RETRY,
             self._ttl_us,
             only=self.brakes.only(),
-            is_held=operation is Operation.RUNSYNC,
+            is_sync=operation is Operation.RUNSYNC,
         )
         member_line = self.member_line
         if line.by_retry or member_line is None or member_line.is_home:

@@ -111,7 +111,7 @@ class ClaimLine(msgspec.Struct, frozen=True):
     only: Sequence[int] | None = None
     """The jobs of which alone any are met; None for all."""
 
-    is_held: bool = False
+    is_sync: bool = False
     """Whether they are to leave by `/runsync`."""
 
     taker: int | None = None

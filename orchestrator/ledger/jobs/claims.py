@@ -162,7 +162,7 @@ class Claims:
             at=now,
             is_resumable=is_resumable,
             endpoint=line.taker,
-            is_held=line.is_held,
+            is_sync=line.is_sync,
         )
         return step if not_reused is None else _not_reused(step, not_reused)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.gates.costs import Price
-from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
+from orchestrator.core.lanes.sync_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits

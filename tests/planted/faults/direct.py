@@ -52,9 +52,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="requests past the queue take the places of those into it",
-        path="orchestrator/core/lanes/via.py::Via.operation",
-        old="return _OPERATIONS[self]",
-        new="return Operation.RUN",
+        path="orchestrator/core/lanes/via.py::_OPERATIONS",
+        old="Via.OPENAI: (Operation.OPENAI,),",
+        new="Via.OPENAI: (Operation.RUN,),",
         tests=(f"{_HERE}test_the_limits_of_that_operation_bind",),
     ),
     Fault(

@@ -79,7 +79,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the ledger does not learn which member took a job",
         path="orchestrator/ledger/jobs/claims.py::Claims._claimed_for_run",
-        old="endpoint=taker",
+        old="endpoint=line.taker",
         new="endpoint=None",
         tests=(f"{_FAST}test_each_member_gets_what_it_can_end_by_the_same_time",),
     ),

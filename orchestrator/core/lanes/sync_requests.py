@@ -38,14 +38,14 @@ WHAT_A_CRASH_LOSES: Final = (
 """What is said before the lane is used."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class SyncEnd(msgspec.Struct, frozen=True):
     """The job has ended within the wait, as the record of the answer says; `remote_id` is its id."""
 
     remote_id: str
     record: Record
 
 
-def held_outcome(result: Answer | NotSent | Unanswered) -> Ended | RunOutcome:
+def sync_outcome(result: Answer | NotSent | Unanswered) -> SyncEnd | RunOutcome:
     """What the result of a `POST /runsync` means.
 
     `Accepted`: the job goes on. As with `/run`, what nobody answered is uncertain. So is a 408, which may be about the
@@ -57,7 +57,7 @@ def held_outcome(result: Answer | NotSent | Unanswered) -> Ended | RunOutcome:
         if 200 <= result.status < 300:  # noqa: PLR2004
             record = read_record(result.body)
             if record is not None and record.status in TERMINAL_STATUSES and is_remote_id(record.remote_id):
-                return Ended(record.remote_id or "", record)
+                return SyncEnd(record.remote_id or "", record)
     return run_outcome(result)
 
 

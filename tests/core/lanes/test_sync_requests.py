@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from orchestrator.core.lanes.held_requests import (
+from orchestrator.core.lanes.sync_requests import (
     SYNC_RETENTION_US,
-    Ended,
-    held_outcome,
+    SyncEnd,
     is_worth,
     longest_hold_us,
+    sync_outcome,
     unfinished_at,
 )
 from orchestrator.core.lanes.via import Via
@@ -26,14 +26,14 @@ def answered(status: int, body: object = None) -> Answer:
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"])
 def test_a_record_of_an_end_is_the_end_of_the_job(status: str) -> None:
-    found = held_outcome(answered(200, {"id": "sync-1", "status": status, "output": 1}))
-    assert isinstance(found, Ended)
+    found = sync_outcome(answered(200, {"id": "sync-1", "status": status, "output": 1}))
+    assert isinstance(found, SyncEnd)
     assert (found.remote_id, found.record.status) == ("sync-1", status)
 
 
 @pytest.mark.parametrize("status", ["IN_QUEUE", "IN_PROGRESS", "SOMETHING_NEW"])
 def test_a_job_that_goes_on_is_accepted(status: str) -> None:
-    assert held_outcome(answered(200, {"id": "sync-1", "status": status})) == Accepted("sync-1")
+    assert sync_outcome(answered(200, {"id": "sync-1", "status": status})) == Accepted("sync-1")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_job_that_goes_on_is_accepted(status: str) -> None:
 )
 def test_everything_else_means_what_it_means_of_a_run_but_a_408_is_no_proof(result: object, kind: type) -> None:
     assert isinstance(result, Answer | NotSent | Unanswered)
-    assert isinstance(held_outcome(result), kind)
+    assert isinstance(sync_outcome(result), kind)
 
 
 @pytest.mark.parametrize(("answered_s", "unfinished_s"), [(0.1, 0), (89.9, 0), (90, 90), (95, 90)])
@@ -89,7 +89,7 @@ def test_what_is_near_the_bound_changes_nothing(typical_s: int | None, was: bool
     assert is_worth(typical_us, None, was=was)
 
 
-def test_results_of_held_requests_are_kept_for_a_minute() -> None:
+def test_results_of_sync_requests_are_kept_for_a_minute() -> None:
     assert SYNC_RETENTION_US == 60 * S
 
 

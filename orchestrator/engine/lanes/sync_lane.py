@@ -13,7 +13,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.lanes.held_requests import Ended, held_outcome, unfinished_at
+from orchestrator.core.lanes.sync_requests import SyncEnd, sync_outcome, unfinished_at
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import Record, read_record
@@ -30,7 +30,7 @@ from orchestrator.ledger import Claim
 from orchestrator.units import MILLISECOND_US
 
 
-class HeldLane(Lane):
+class SyncLane(Lane):
     """`POST /runsync`."""
 
     def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
@@ -43,22 +43,22 @@ class HeldLane(Lane):
         return await api.runsync(permit, builder.body(claim), wait_ms=wait_ms, leaving=leaving)
 
     def _wait_us(self, builder: RequestBuilder) -> int:
-        return self._endpoint.held_places.wait_us(is_alone=builder.via is Via.SYNC)
+        return self._endpoint.sync_places.wait_us(is_alone=builder.via is Via.SYNC)
 
     async def step(
         self, claim: Claim, builder: RequestBuilder, result: Answer | NotSent | Unanswered, sent_at: int
     ) -> Transition:
         endpoint, job, sent_at = self._endpoint, claim.job, left_at(result, sent_at)
         found = self._found(result)
-        outcome = with_own_id(endpoint, job, Accepted(found.remote_id) if isinstance(found, Ended) else found)
+        outcome = with_own_id(endpoint, job, Accepted(found.remote_id) if isinstance(found, SyncEnd) else found)
         if not isinstance(outcome, Accepted) or not isinstance(result, Answer):
             return self._on_outcome(claim, builder, outcome, sent_at)
         now = endpoint.clock.now()
         endpoint.health.submission(outcome, sent_at, now)
         job = msgspec.structs.replace(job, sent_at=sent_at)
-        if isinstance(found, Ended) and self._is_result(job, found.record):
+        if isinstance(found, SyncEnd) and self._is_result(job, found.record):
             return await self._on_result(job, found.record)
-        is_over = isinstance(found, Ended)
+        is_over = isinstance(found, SyncEnd)
         return transitions.accepted(
             claim.job,
             remote_id=outcome.remote_id,
@@ -69,16 +69,16 @@ class HeldLane(Lane):
             unfinished_at=None if is_over else unfinished_at(sent_at, result.answered_at, self._wait_us(builder)),
         )
 
-    def _found(self, result: Answer | NotSent | Unanswered) -> Ended | RunOutcome:
+    def _found(self, result: Answer | NotSent | Unanswered) -> SyncEnd | RunOutcome:
         """What `result` means, without what is secret, but with the id whole."""
-        found = held_outcome(self._scrubbed_if_refused(result))
-        if not isinstance(found, Ended) or not isinstance(result, Answer):
+        found = sync_outcome(self._scrubbed_if_refused(result))
+        if not isinstance(found, SyncEnd) or not isinstance(result, Answer):
             return found
         scrubbed = self._scrubbed(result)
         if scrubbed is result:
             return found
         record = read_record(scrubbed.body) or Record(remote_id=found.remote_id, status="")
-        return Ended(found.remote_id, msgspec.structs.replace(record, remote_id=found.remote_id))
+        return SyncEnd(found.remote_id, msgspec.structs.replace(record, remote_id=found.remote_id))
 
     def _is_result(self, job: Job, record: Record) -> bool:
         """Whether nothing more has to be asked about it."""

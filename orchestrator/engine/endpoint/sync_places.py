@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from orchestrator.client.jobs.rate_limiter import RateLimiter
-from orchestrator.core.lanes.held_requests import WAIT_US, WAIT_US_MIN, WHAT_A_CRASH_LOSES, is_worth, longest_hold_us
+from orchestrator.core.lanes.sync_requests import WAIT_US, WAIT_US_MIN, WHAT_A_CRASH_LOSES, is_worth, longest_hold_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 
 
-class HeldPlaces:
-    """Of one endpoint; the rules are in `core.lanes.held_requests`. `warn` says when the lane changes, and why."""
+class SyncPlaces:
+    """Of one endpoint; the rules are in `core.lanes.sync_requests`. `warn` says when the lane changes, and why."""
 
     def __init__(self, limiter: RateLimiter, estimates: EndpointEstimates, warn: Callable[[str], None]) -> None:
         self._limiter = limiter

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.lanes.held_requests import WHAT_A_CRASH_LOSES
+from orchestrator.core.lanes.sync_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
