@@ -426,12 +426,11 @@ class Play:
             work=lambda raw_input, _: WorkerResult(output=plan.output_of(raw_input)),
             yields=plan.yields,
             retention_s=plan.retention_s,
-            sync_retention_s=plan.sync_retention_s,
             faults=plan.faults,
             limits=limits,
             algorithm=plan.algorithm,
             counts=book,
-            make_world=ForgetfulWorld,
+            make_world=partial(ForgetfulWorld, sync_retention_us=round(plan.sync_retention_s * SECOND_US)),
             long_work=_long_work(plan) if plan.resumable else None,
         )
         if plan.time_scale != 1.0:

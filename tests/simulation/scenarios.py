@@ -303,7 +303,7 @@ def urls(seed: int) -> Plan:
 
 def held(seed: int) -> Plan:
     """Jobs that leave by `/runsync`, in a world of the swarm."""
-    plan = msgspec.structs.replace(swarm(seed), resumable=False, via=Via.QUEUE, scale_is_told=True)
+    plan = msgspec.structs.replace(swarm(seed), resumable=False, via=Via.QUEUE, at_url=False, scale_is_told=True)
     return msgspec.structs.replace(with_held(plan, share=1.0), scenario="held")
 
 

@@ -132,7 +132,6 @@ class SimulatedService:
         seconds: Callable[[random.Random], float] = lambda _: 1.0,
         work: Work = echo,
         retention_s: float = 1800.0,
-        sync_retention_s: float = 60.0,
         faults: Faults | None = None,
         limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS,
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
@@ -160,7 +159,6 @@ class SimulatedService:
         self.world = make_world(
             scaling=lambda endpoint: (self._scaling.get(endpoint, fixed(workers)), False),
             retention_us=round(retention_s * SECOND_US),
-            sync_retention_us=round(sync_retention_s * SECOND_US),
             dice=self.dice,
             rng=self._rng,
             observer=self.counts,

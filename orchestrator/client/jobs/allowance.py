@@ -15,7 +15,7 @@ PEOPLE_SHARE: Final = 0.05
 BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
 """What a batch sends many of; or of those whose answers are held, and then next to none of these."""
 
-SYNC_OPERATIONS: Final = (Operation.RUNSYNC, Operation.OPENAI)
+SYNC_OPERATIONS: Final = (Operation.RUNSYNC, Operation.OPENAI, Operation.HTTP)
 """Those whose answers are held until a job has ended."""
 
 _USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)

@@ -50,11 +50,13 @@ class Via(StrEnum):
         """The longest body that may leave so, where `/run` takes `by_run` bytes; only what leaves by no other lane may
         be as long as the others take.
         """
-        return by_run * (1 if Operation.RUN in self.operations else SYNC_BODY_FACTOR)
+        return by_run * min(_BODY_FACTORS.get(operation, 1) for operation in self.operations)
 
 
-SYNC_BODY_FACTOR: Final = 2
-"""`/runsync` and `/openai/*` take bodies so many times as long as `/run` (20 MB and 10 MB, as published)."""
+_BODY_FACTORS: Final[Mapping[Operation, int]] = MappingProxyType(
+    {Operation.RUNSYNC: 2, Operation.OPENAI: 2, Operation.HTTP: 3}
+)
+"""These take bodies so many times as long as `/run`: 20 MB, 20 and 30 instead of 10, as published."""
 
 _OPERATIONS: Final[Mapping[Via, tuple[Operation, ...]]] = MappingProxyType(
     {
