@@ -139,6 +139,8 @@ class Service:
                     return 404, {"error": "endpoint not found"}
                 if endpoint == self.options.throttled and operation == "health":
                     return 200, {"jobs": {"inQueue": self.waiting()}, "workers": {"running": 0, "throttled": 2}}
+                if operation.startswith("runsync?"):
+                    return await self.runsync(endpoint, headers, body)
                 return await self.operate(method, endpoint, operation, "/".join(rest), headers, body)
             case "GET", "wait", counter, number:
                 while self.counted[counter] < int(number):
@@ -204,6 +206,15 @@ class Service:
         self.answered.append(job.id)
         await anyio.sleep(options.answer_after_s)
         return 200, {"id": job.id, "status": job.status}
+
+    async def runsync(self, endpoint: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]] | None:
+        """The answer is held until the job has ended."""
+        answer = await self.run(endpoint, headers, body)
+        if answer is None or (job := self.jobs.get(answer[1].get("id", ""))) is None:
+            return answer
+        while job.status == "IN_QUEUE":
+            await self.progress.wait()
+        return 200, job.record()
 
     def begin(self, job: Job) -> None:
         job.status = "IN_QUEUE"

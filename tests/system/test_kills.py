@@ -35,3 +35,17 @@ def test_a_killed_run_loses_nothing_and_repeats_only_what_was_uncertain(
     killed = killed_run(desk, service, jobs=JOBS, kills=kills, seed=kills, webhooks=with_webhooks, flags=flags)
 
     assert killed.faults() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("via", "with_webhooks"), [("sync", False), ("both", True)])
+def test_of_held_answers_nothing_is_lost_silently(
+    desk: Desk, services: Callable[..., Service], via: str, with_webhooks: bool
+) -> None:
+    service = services(seed=7, retention_s=RETENTION_S, answers_dropped=0.01, finish_after_s=(0.05, 0.5))
+
+    flags = ("--via", via, "--limit", "runsync=600/1:40")
+    killed = killed_run(desk, service, jobs=1_000, kills=20, seed=7, webhooks=with_webhooks, flags=flags)
+
+    assert killed.faults() == []
+    assert killed.in_flight > 20, "of each process some answers were held as it was killed"
