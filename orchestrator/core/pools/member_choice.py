@@ -178,8 +178,10 @@ def _cheap(pool: PoolFacts, speeds: Mapping[int, _Speed]) -> dict[int, int]:
     found: dict[int, int] = {}
     left = pool.waiting
     for number, speed in speeds.items():
-        found[number] = min(speed.room(pool.patience_us), max(0, left))
-        left -= found[number]
+        in_time = min(speed.room(pool.patience_us), max(0, left))
+        most = in_time if not found else speed.room(AHEAD_US)  # more may still be for a cheaper one
+        found[number] = min(in_time, most)
+        left -= in_time
         if not speed.is_known and pool.elapsed_us < pool.patience_us:
             left = 0  # how long jobs wait there is still to be found out
     return found

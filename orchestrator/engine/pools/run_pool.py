@@ -117,4 +117,5 @@ class RunPool:
             return settings.spill_after_us
         known = [member.facts.execution_us for member in self.members.values()]
         execution_us = max((each for each in known if each is not None), default=0.0)
-        return max(0, min(settings.spill_after_us, int(settings.finish_by - self._clock.now() - execution_us)))
+        left_us = int(settings.finish_by - self._clock.now() - 2 * execution_us)  # who begins together ends together
+        return max(0, min(settings.spill_after_us, left_us))

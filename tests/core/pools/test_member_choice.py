@@ -69,6 +69,13 @@ def test_the_dearer_get_what_would_wait_too_long_at_the_cheapest(
     assert rooms(pool, {1: known(1, at_service=at_cheap), 2: known(50)}) == found
 
 
+def test_a_dearer_one_takes_no_more_at_once_than_it_ends_in_a_while_and_the_rest_is_kept_for_it() -> None:
+    pool = PoolFacts(waiting=1_000, prefer=Prefer.CHEAP, patience_us=CHEAP.patience_us, elapsed_us=CHEAP.elapsed_us)
+    assert rooms(pool, {1: known(1), 2: known(2), 3: known(4)}) == {1: 121, 2: 42, 3: 84}
+    late = PoolFacts(waiting=300, prefer=Prefer.CHEAP, patience_us=CHEAP.patience_us, elapsed_us=CHEAP.elapsed_us)
+    assert rooms(late, {1: known(1), 2: known(2), 3: known(4)}) == {1: 121, 2: 42, 3: 0}, "the second ends them in time"
+
+
 def test_the_dearer_wait_until_it_is_known_how_long_jobs_wait_at_the_cheapest() -> None:
     unknown = MemberFacts(at_service=0)
     pool = PoolFacts(waiting=100, prefer=Prefer.CHEAP, patience_us=2 * MINUTE_US, elapsed_us=MINUTE_US)
