@@ -9,10 +9,12 @@ from typing import Final
 from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
+from orchestrator.core.diagnosis.service_rules import HEADERS_ADVICE
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.http_answers import POINTLESS
+from orchestrator.core.service.profiles import is_by_url
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep
 
@@ -36,6 +38,12 @@ _ADVICE: Final[Mapping[Cause, str]] = {
     " still there",
     Cause.STOPPED: "mend what it says; a process at work tries again by itself, at most every 10 minutes",
 }
+
+_ADVICE_AT_URL: Final[Mapping[Cause, str]] = {
+    Cause.KEY_REFUSED: HEADERS_ADVICE + ", and give the command again",
+    Cause.ENDPOINT_UNKNOWN: "see whether the URL is right, and the path, and whether the server takes POST there",
+}
+"""Where the endpoint is one."""
 
 _TRYING: Final = frozenset({Gate.SUSPECT, Gate.REFUSED, Gate.UNANSWERED})
 """The process at work finds out by itself when they open again."""
@@ -95,7 +103,7 @@ def _of_refusal(facts: Facts, run: RunState, refusal: str) -> Finding:
         f"{gates.STOPPED}: {refusal}",
         f"submissions were answered so {rough_duration(run.refused_us)} ago; {run.queued:,} queued",
         *_readable(facts, run, cause),
-        advice=f"{_ADVICE[cause]}{again}",
+        advice=f"{_advice(run, cause)}{again}",
     )
 
 
@@ -103,9 +111,14 @@ def _cause_of(status: int | None) -> Cause:
     return _BY_STATUS.get(status, Cause.STOPPED)
 
 
+def _advice(run: RunState, cause: Cause) -> str:
+    of_urls = _ADVICE_AT_URL if is_by_url(run.service_url) else {}
+    return of_urls.get(cause, _ADVICE[cause]).format(run.endpoint)
+
+
 def _readable(facts: Facts, run: RunState, cause: Cause) -> tuple[str, ...]:
     """What it tells of a key that was refused when jobs were submitted that it may ask how the endpoint is."""
-    service = facts.service_of(run)
+    service = None if is_by_url(run.service_url) else facts.service_of(run)  # how it is a server tells anybody
     return (READABLE,) if cause is Cause.KEY_REFUSED and service is not None and service.health is not None else ()
 
 
@@ -128,7 +141,7 @@ def _of_gate(facts: Facts, run: RunState, hold: Hold) -> Iterator[Finding]:
         cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
     elif hold.stops:
         cause = _cause_of(run.stopped_status)
-        advice, evidence = _ADVICE[cause], _readable(facts, run, cause)
+        advice, evidence = _advice(run, cause), _readable(facts, run, cause)
     else:
         advice = "do what it says; the process at work tries again every 30 s"
     evidence = (f"the process at work says so; {run.queued:,} queued", *evidence)

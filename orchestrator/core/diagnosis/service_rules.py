@@ -78,7 +78,7 @@ _REFUSED: Final[Mapping[int, tuple[Cause, str]]] = {
 }
 
 
-_HEADERS_ADVICE: Final = 'give what it wants in [endpoints."{}"] headers of the configuration file'
+HEADERS_ADVICE: Final = 'give what it wants in [endpoints."{}"] headers of the configuration file'
 
 
 def way(facts: Facts) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def health_answer(facts: Facts) -> Iterator[Finding]:
         if service.status in _REFUSED:
             cause, advice = _REFUSED[service.status]
             if cause is Cause.KEY_REFUSED and is_by_url(service.service_url):
-                advice = _HEADERS_ADVICE.format(service.endpoint)
+                advice = HEADERS_ADVICE.format(service.endpoint)
             if cause is not Cause.ENDPOINT_UNKNOWN or not _is_known(facts, service):
                 yield _finding(service, cause, POINTLESS[service.status], evidence, advice)
         elif service.status == STARTING and is_by_url(service.service_url):

@@ -8,8 +8,10 @@ from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.gates import Gate, Hold
+from orchestrator.core.lanes.http import POINTLESS_AT_URL
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.core.service.http_answers import POINTLESS
+from orchestrator.core.service.url_endpoints import BY_URL
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US, SECOND_US
 
@@ -118,3 +120,25 @@ def test_the_first_workers_may_take_as_long_as_they_usually_do_to_start() -> Non
     usual = service_rules.START_US_USUAL
     assert found(with_workers(initializing=2), run=replace(RUN, waited_us=usual)) == []
     assert found(with_workers(initializing=2), run=replace(RUN, waited_us=usual + 1)) == [Cause.COLD_START]
+
+
+AT_URL = ServiceState(endpoint="https://host/v1", service_url=BY_URL, status=200, health=Health())
+RUN_AT_URL = replace(RUN, endpoint="https://host/v1", service_url=BY_URL)
+
+
+def advice_of(service: ServiceState, run: RunState = RUN_AT_URL) -> list[tuple[Cause, str, bool]]:
+    facts = Facts(ledger=AT_WORK, runs=[run], services=[service])
+    return [(each.cause, each.advice, each.needs_person) for each in findings(facts)]
+
+
+def test_a_server_at_a_url_tells_that_it_starts_and_wants_headers_and_no_key_of_the_service() -> None:
+    assert advice_of(AT_URL) == []
+    [(cause, _, needs_person)] = advice_of(replace(AT_URL, status=204, health=None, is_of_service=False))
+    assert (cause, needs_person) == (Cause.COLD_START, False)
+    wanted = 'give what it wants in [endpoints."https://host/v1"] headers of the configuration file'
+    assert advice_of(replace(AT_URL, status=401, health=None)) == [(Cause.KEY_REFUSED, wanted, True)]
+    stopped = replace(RUN_AT_URL, blocked_by=Hold(Gate.STOPPED, POINTLESS_AT_URL[401]), stopped_status=401)
+    assert advice_of(AT_URL, stopped) == [(Cause.KEY_REFUSED, f"{wanted}, and give the command again", True)]
+    lost = replace(RUN_AT_URL, blocked_by=Hold(Gate.STOPPED, POINTLESS_AT_URL[404]), stopped_status=404)
+    [(cause, advice, _)] = advice_of(AT_URL, lost)
+    assert (cause, advice.split(",")[0]) == (Cause.ENDPOINT_UNKNOWN, "see whether the URL is right")

@@ -110,6 +110,7 @@ BY_HTTP = RunSettings(via=Via.HTTP, path="/generate")
 
 
 async def test_by_http_the_input_is_the_body_and_the_path_is_the_runs(tmp_path: Path) -> None:
+    """Contract, What the service does, rule 4: requests and paths of load balancing endpoints are the user's."""
     transport = server(generate=Reply(body=b"just text", headers={"content-type": "text/plain"}))
     limits = {Operation.HTTP: Limit(100, 1, 2), Operation.OPENAI: Limit(1, 60, 1)}
     async with process(
