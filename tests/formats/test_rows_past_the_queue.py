@@ -3,6 +3,10 @@
 import pytest
 
 from orchestrator.core.lanes.via import Via
+from orchestrator.core.service.row_variables import RowVariables
+from orchestrator.core.text.durations import Policy
+from orchestrator.formats.input.jsonl import RowReader
+from orchestrator.formats.input.rows import Row, RowProblem
 from tests.formats.input.test_jsonl import problem, row
 
 INPUT = '{"openai_route":"/v1/completions","openai_input":{"prompt":"a"}}'
@@ -25,3 +29,32 @@ def test_what_cannot_go_there_is_told_before_anything_is_sent(line: str, told: s
 @pytest.mark.parametrize("line", [INPUT, f'{{"input":{INPUT},"policy":{{"executionTimeout":60000}},"priority":1}}'])
 def test_what_can_go_there_goes_as_it_is(line: str) -> None:
     assert row(line, via=Via.OPENAI).input == INPUT.encode()
+
+
+def test_what_goes_to_a_server_at_a_url_is_any_object_and_may_be_long() -> None:
+    assert row("{}", via=Via.HTTP).input == b"{}"
+    long = '{"prompt":"%s"}' % ("a" * 250)
+    assert row(long, via=Via.HTTP, body_bytes_max=100).input == long.encode()
+    assert "over the limit of 100" in problem(long, body_bytes_max=100)
+    assert "over the limit of 300" in problem(long.replace("a", "aa"), via=Via.HTTP, body_bytes_max=100)
+
+
+@pytest.mark.parametrize("more", ['"policy":{"ttl":60000}', '"s3Config":{"bucketName":"b"}'])
+def test_what_only_the_queue_knows_goes_to_no_server(more: str) -> None:
+    told = "s3Config, ttl and lowPriority are for jobs in the service's queue, and <setting via=http> goes past it"
+    assert problem(f'{{"input":{{"n":1}},{more}}}', via=Via.HTTP) == told
+
+
+def test_a_request_of_a_batch_file_knows_its_own_way() -> None:
+    line = b'{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"stream":true}}'
+
+    def request(via: Via) -> Row | RowProblem:
+        return RowReader(RowVariables({}, ()), Policy(), 0, 1_000, via=via).read_request(1, line)
+
+    told = "requests of an OpenAI Batch file go by <setting via=openai>"
+    assert request(Via.HTTP) == RowProblem(line=1, text=told)
+    told = "a job in the queue has no stream; leave stream out of the body"
+    assert request(Via.QUEUE) == RowProblem(line=1, text=told)
+    asked = request(Via.OPENAI)
+    assert isinstance(asked, Row)
+    assert asked.input == b'{"openai_route":"/v1/completions","openai_input":{"stream":true}}'

@@ -28,6 +28,12 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 DirectOutcome = Answered | Unreadable | Deferred | Rejected | Pointless | Uncertain
 
+WHAT_A_LOST_ANSWER_IS: Final = (
+    "past the queue an answer that is lost is uncertain: it may have been executed, and nobody can be asked; so are all"
+    " that are under way where a process dies"
+)
+"""What is said before such a lane is used."""
+
 UNEXPLAINED: Final = "the worker answered 500 and gave no reason"
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.deadlines import margin_us
+from orchestrator.core.lanes.direct_answers import WHAT_A_LOST_ANSWER_IS
 from orchestrator.core.lanes.sync_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
@@ -96,6 +97,8 @@ def doubts_of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | 
 def doubts_of_lanes(line: SendingLimits) -> Iterator[str]:
     if line.via in (Via.SYNC, Via.BOTH):
         yield WHAT_A_CRASH_LOSES
+    if not line.via.has_queue:
+        yield WHAT_A_LOST_ANSWER_IS
 
 
 def doubts_of_members(members: Sequence[Candidate]) -> Iterator[str]:

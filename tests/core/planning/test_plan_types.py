@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.gates.costs import Price
+from orchestrator.core.lanes.direct_answers import WHAT_A_LOST_ANSWER_IS
 from orchestrator.core.lanes.sync_requests import WHAT_A_CRASH_LOSES
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit
@@ -137,7 +138,9 @@ def test_what_may_not_be_kept_is_doubtful() -> None:
 def test_what_a_crash_loses_is_said_before_answers_are_held() -> None:
     for via in (Via.SYNC, Via.BOTH):
         assert WHAT_A_CRASH_LOSES in planned(line=SendingLimits(via=via)).doubtful
-    assert WHAT_A_CRASH_LOSES not in planned().doubtful
+    for via in (Via.OPENAI, Via.HTTP):
+        assert WHAT_A_LOST_ANSWER_IS in planned(line=SendingLimits(via=via)).doubtful
+    assert not {WHAT_A_CRASH_LOSES, WHAT_A_LOST_ANSWER_IS} & {*planned().doubtful}
     assert planned(line=SendingLimits(via=Via.BOTH), workers=Workers(most=5_000, warm=5_000)).bound_by.startswith(
         "the rate limit of /run and /runsync binds"
     )
