@@ -47,6 +47,7 @@ NOT_BEGUN: Final = frozenset({425, 503, 521, 522, 523, 525, 526, 529, 530})
 
 GIVEN_UP: Final = 408
 THROTTLED: Final = 429
+PLAIN_TEXT: Final = "text/plain"
 NOT_FOUND: Final = 404
 
 POINTLESS_AT_URL: Final[Mapping[int, str]] = {
@@ -67,14 +68,16 @@ POINTLESS_AT_URL: Final[Mapping[int, str]] = {
 """What concerns every job of a run, with what to tell the user."""
 
 
-def of_http(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0) -> DirectOutcome:
-    """What the result of a request to a server at a URL means."""
+def of_http(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0, is_json: bool = False) -> DirectOutcome:
+    """What the result of a request to a server at a URL means. `is_json`: it answers with JSON or a stream of it, as by
+    OpenAI's interface, or something is wrong.
+    """
     if isinstance(result, NotSent):
         return Deferred(FailureClass.TRANSPORT, str(result))
     if isinstance(result, Unanswered):
         return Uncertain(str(result))
     if 200 <= result.status < 300:  # noqa: PLR2004  the range is the definition of success
-        return _success(result, time_scale)
+        return answered(result, time_scale) if is_json else _success(result, time_scale)
     if result.status == FAILED:
         return Answered(record_of(result, "FAILED", time_scale, error=failure_text(result.body)))
     if result.status == TOO_LONG:
@@ -83,11 +86,11 @@ def of_http(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0) -
 
 
 def _success(answer: Answer, time_scale: float) -> Answered | Unreadable:
-    """Servers of any kind answer with texts, too, or with nothing."""
+    """Servers of any kind answer with plain texts, too, or with nothing. A page of HTML comes from somebody else."""
     if not answer.body:
         return Answered(record_of(answer, "COMPLETED", time_scale))
     found = answered(answer, time_scale)
-    if isinstance(found, Unreadable) and content_type(answer).startswith("text/"):
+    if isinstance(found, Unreadable) and content_type(answer) == PLAIN_TEXT:
         with suppress(UnicodeDecodeError):
             return Answered(
                 record_of(answer, "COMPLETED", time_scale, output=msgspec.json.encode(answer.body.decode()))

@@ -10,7 +10,7 @@ from orchestrator.client import Permit
 from orchestrator.client.http.bodies import Leaving
 from orchestrator.core.jobs.job import Job, outcome_from
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.lanes.direct_answers import Answered, Unreadable
+from orchestrator.core.lanes.direct_answers import Answered, DirectOutcome, Unreadable
 from orchestrator.core.lanes.http import of_http
 from orchestrator.core.lanes.openai import of_openai
 from orchestrator.core.service.failure_class import FailureClass
@@ -42,6 +42,10 @@ class DirectLane(Lane):
     async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
         """Sends the request. Raises `NotSent` and `Unanswered`."""
 
+    @abstractmethod
+    def _meaning(self, result: Answer | NotSent | Unanswered, time_scale: float) -> DirectOutcome:
+        """What came of it; `time_scale` is how fast the service's time runs."""
+
     async def send(self, permit: Permit, claim: Claim, builder: RequestBuilder, leaving: Leaving) -> Answer:
         asked = builder.question(claim)
         answer = await self._post(permit, asked, leaving)
@@ -55,8 +59,7 @@ class DirectLane(Lane):
         endpoint, sent_at = self._endpoint, left_at(result, sent_at)
         if isinstance(result, Answer):
             result = self._scrubbed(result)
-        meaning = of_http if endpoint.api.is_by_url else of_openai
-        outcome = meaning(result, time_scale=endpoint.api.time_scale)
+        outcome = self._meaning(result, endpoint.api.time_scale)
         if not isinstance(outcome, Answered | Unreadable):
             return self._on_outcome(claim, builder, outcome, sent_at)
         endpoint.health.submission(Accepted(""), sent_at, endpoint.clock.now())
@@ -89,9 +92,17 @@ class OpenAILane(DirectLane):
             permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
         )
 
+    def _meaning(self, result: Answer | NotSent | Unanswered, time_scale: float) -> DirectOutcome:
+        if self._endpoint.api.is_by_url:
+            return of_http(result, time_scale=time_scale, is_json=True)
+        return of_openai(result, time_scale=time_scale)
+
 
 class HttpLane(DirectLane):
     """`POST` to a path of a server at a URL, with the input as its body."""
 
     async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
         return await self._endpoint.api.http(permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving)
+
+    def _meaning(self, result: Answer | NotSent | Unanswered, time_scale: float) -> DirectOutcome:
+        return of_http(result, time_scale=time_scale)

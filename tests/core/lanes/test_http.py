@@ -101,11 +101,18 @@ def test_a_success_brings_the_result(result: Answer, output: bytes | None) -> No
         success(b"\x89PNG", "image/png"),
         success(b"\xff\xfe", "text/plain"),
         success(b"<html>"),
+        success(b"<html>Sign in</html>", "text/html; charset=utf-8"),
         success(b"data: \xff\n\n", "text/event-stream"),
     ],
 )
 def test_a_success_that_nobody_can_read_is_over(result: Answer) -> None:
     assert of_http(result) == Unreadable(result.body)
+
+
+@pytest.mark.parametrize("result", [success(b""), success(b"12 apples", "text/plain")])
+def test_by_the_interface_of_openai_only_json_is_an_answer(result: Answer) -> None:
+    assert of_http(result, is_json=True) == Unreadable(result.body)
+    assert isinstance(of_http(success(b"{}"), is_json=True), Answered)
 
 
 def test_a_stream_that_ends_in_an_error_is_an_execution_that_failed() -> None:
