@@ -5,6 +5,7 @@ from itertools import chain
 
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.emulator.jobs.jobs import ServiceStatus
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
@@ -22,8 +23,14 @@ def what_was_moved_had_not_begun(facts: Facts, books: Books) -> Iterator[str]:
         if not is_moved_unbegun(row):
             continue
         remote_id, fate = fate_of(facts, books, row)
-        if fate is not None and (fate.executions or fate.end_by(true_moment(facts, row)) is None):
-            yield f"job {row.job} ({remote_id}) was moved as if nothing had begun: it ended as {fate.ends}, after {fate.executions} executions"
+        if fate is None:
+            continue
+        before = sum(end.status is not ServiceStatus.CANCELLED for end in fate.ends)  # each by a `/retry` undone
+        if fate.executions > before or fate.end_by(true_moment(facts, row)) is None:
+            yield (
+                f"job {row.job} ({remote_id}) was moved as if nothing had begun: "
+                f"it ended as {fate.ends}, after {fate.executions} executions"
+            )
 
 
 def nobody_in_doubt_is_sent_anew_unasked(facts: Facts, books: Books) -> Iterator[str]:
