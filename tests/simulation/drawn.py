@@ -159,7 +159,8 @@ def with_url(plan: Plan, *, share: float = 1 / 2) -> Plan:
     if chance.random() >= share:
         return plan
     askings = tuple(msgspec.structs.replace(each, elsewhere=False) for each in plan.askings)
-    return msgspec.structs.replace(plan, via=chance.choice((Via.OPENAI, Via.HTTP)), at_url=True, askings=askings)
+    by = chance.choice((Via.OPENAI, Via.HTTP))
+    return msgspec.structs.replace(plan, via=by, at_url=True, askings=askings, pool=None)
 
 
 def with_held(plan: Plan, *, share: float = 1 / 6) -> Plan:

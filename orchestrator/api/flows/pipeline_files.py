@@ -293,7 +293,7 @@ def _check_together(stage: Stage) -> None:
     settings, endpoint = choices.run_settings(), choices[run_request.ENDPOINT]
     check_together(settings, lambda setting: setting.key)
     if endpoint is not None:
-        check_run_endpoint(settings, endpoint, lambda setting: setting.key)
+        check_run_endpoint(settings, endpoint, settings.members, lambda setting: setting.key)
 
 
 def _key(name: str) -> str:

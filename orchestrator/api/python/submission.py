@@ -108,7 +108,7 @@ class Submission:
         if known is None and target is None:
             target = await self._target(names, self._chosen_endpoint())
         if target is not None:
-            check_run_endpoint(settings, target[1], display_name)
+            check_run_endpoint(settings, target[1], settings.members, display_name)
         if known is None:
             assert target is not None
             run = await self._made(ledger, target, settings)

@@ -38,7 +38,7 @@ def check_given(request: RunRequest) -> None:
     if source is not None:
         _check_name(request.name)
     if request.settings is not None:
-        _check_settings(request.settings, request.endpoint)
+        _check_settings(request.settings, request)
     if source is None and not request.ledger.exists():
         raise no_ledger(request.ledger)
     if source is not None:
@@ -72,7 +72,7 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{run_request.NAME}: {error}") from None
 
 
-def _check_settings(settings: RunSettings, endpoint: str | None) -> None:
+def _check_settings(settings: RunSettings, request: RunRequest) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(settings), RunSettings)
     except (msgspec.ValidationError, TypeError) as error:
@@ -80,8 +80,8 @@ def _check_settings(settings: RunSettings, endpoint: str | None) -> None:
     if not PRIORITY_MIN <= settings.priority <= PRIORITY_MAX:
         raise UsageError(f"priority {settings.priority} is not from {PRIORITY_MIN} to {PRIORITY_MAX}")
     check_usable(settings)
-    if endpoint is not None:
-        check_run_endpoint(settings, endpoint)
+    if request.endpoint is not None:
+        check_run_endpoint(settings, request.endpoint, request.members)
 
 
 def _check_is_text(path: str) -> None:
@@ -123,7 +123,7 @@ def _check_source(known: Run, request: RunRequest, source: str) -> None:
 async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console: Console, *, alone: bool) -> Run:
     """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
     url, endpoint = _target(request, known)
-    check_run_endpoint(request.settings or known.settings, endpoint)
+    check_run_endpoint(request.settings or known.settings, endpoint, request.members)
     if (known.service_url, known.endpoint) == (url, endpoint):
         return known
     before = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)

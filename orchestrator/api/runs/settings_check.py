@@ -2,8 +2,11 @@
 endpoint, and with who is to reach that.
 """
 
+from collections.abc import Sequence
+
 from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.core.lanes.via import Via
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import is_same_account
 from orchestrator.core.service.url_endpoints import is_url
@@ -33,11 +36,13 @@ def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
                 raise UsageError(f"{name(run_settings.ESCALATE)}: map {field}={text}: {error}") from None
 
 
-def check_run_endpoint(settings: RunSettings, endpoint: str, name: DisplayName = str) -> None:
-    """Raises `UsageError` where a run with these settings cannot be at `endpoint`, or at the members of its pool;
+def check_run_endpoint(
+    settings: RunSettings, endpoint: str, members: Sequence[MemberSettings], name: DisplayName = str
+) -> None:
+    """Raises `UsageError` where a run with these settings cannot be at `endpoint`, or at the `members` of its pool;
     `name` is how a setting is named.
     """
-    at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in settings.members))}
+    at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in members))}
     if len(at_urls) > 1:
         raise UsageError("a pool is made of endpoints of the service, or of URLs; not of both")
     if True not in at_urls:
