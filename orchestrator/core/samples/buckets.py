@@ -6,6 +6,7 @@ Since they only grow, two samples say all of the time between them, whatever was
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import sub
 from typing import Final
 
 import msgspec
@@ -45,13 +46,10 @@ class Histogram(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def since(self, before: "Histogram") -> "Histogram":
         """What has come since it was `before`. Where it was more then, it has begun at 0 again."""
-        earlier = before.counts + (0,) * max(0, len(self.counts) - len(before.counts))
-        if len(before.counts) > len(self.counts) or any(
-            now < then for now, then in zip(self.counts, earlier, strict=True)
-        ):
+        if len(before.counts) > len(self.counts):
             return self
-        grown = (now - then for now, then in zip(self.counts, earlier, strict=True))
-        return Histogram(tuple(grown), max(0.0, self.sum_s - before.sum_s))
+        grown = (*map(sub, self.counts, before.counts), *self.counts[len(before.counts) :])
+        return self if min(grown, default=0) < 0 else Histogram(grown, max(0.0, self.sum_s - before.sum_s))
 
 
 NO_VALUES: Final = Histogram()
@@ -63,11 +61,11 @@ def quantile(values: Histogram, bounds: Sequence[float], share: float) -> float 
     Within its bucket values are taken to lie evenly; of the last one only its beginning is known, and the first begins
     at 0.
     """
-    total = values.total
-    if not total:
+    ends = list(accumulate(values.counts))
+    if not ends or not ends[-1]:
         return None
-    rank, ends = share * total, list(accumulate(values.counts))
-    position = next(at for at, end in enumerate(ends) if end >= rank and values.counts[at])
+    rank = share * ends[-1]
+    position = bisect_left(ends, rank) if rank else bisect_right(ends, 0)
     if position >= len(bounds):
         return bounds[-1]
     low, high = (bounds[position - 1] if position else 0.0), bounds[position]

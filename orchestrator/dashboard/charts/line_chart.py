@@ -11,7 +11,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.dashboard.charts.amounts import amount_text
 from orchestrator.dashboard.charts.axes import TimeAxis, ValueAxis, lasted_text, time_axis, value_axis
 from orchestrator.dashboard.charts.chart import BandNote, Chart, ChartLine
-from orchestrator.dashboard.charts.svg import element, number_text, percent_text
+from orchestrator.dashboard.charts.svg import element, percent_text
 from orchestrator.units import SECOND_US
 from orchestrator.views.series import Band, Series, Unit
 
@@ -101,7 +101,9 @@ def _within(points: _Points, times: TimeAxis) -> _Points:
 
 def _thinned(points: _Points) -> _Points:
     """At most `POINTS_MAX` of them: the last of each few, and a gap where there is one among these."""
-    few = max(-(-len(points) // POINTS_MAX), 1)
+    few = -(-len(points) // POINTS_MAX)
+    if few <= 1:
+        return points
     groups = [points[at : at + few] for at in range(0, len(points), few)]
     return [(group[-1][0], None if any(value is None for _, value in group) else group[-1][1]) for group in groups]
 
@@ -114,16 +116,19 @@ def _line(points: _Points, css: str, times: TimeAxis, values: ValueAxis) -> Mark
     """A path that goes on elsewhere after a gap, and one of dots: points between two gaps, which would not be seen."""
     parts: list[str] = []
     dots: list[str] = []
+    # Written out, as there are thousands: all points are within the axes, and `.0` goes from the whole.
+    since, wide, high, tall = times.since, times.until - times.since, values.high, values.high - values.low
     for _, group in groupby(points, key=lambda point: point[1] is None):
         places = [
-            f"{number_text(1000 * times.share(at))} {number_text(100 - 100 * values.share(value))}"
+            f"{1000 * (at - since) / wide:.1f} {100 * (high - value) / tall:.1f} "
             for at, value in group
             if value is not None
         ]
+        drawn_to = "".join(places).replace(".0 ", " ").rstrip()
         if len(places) > 1:
-            parts.append(f"M{' '.join(places)}")
+            parts.append(f"M{drawn_to}")
         elif places:
-            dots.append(f"M{places[0]}h0")
+            dots.append(f"M{drawn_to}h0")
     drawn = [element("path", d="".join(parts), class_=css)] if parts else []
     drawn += [element("path", d="".join(dots), class_=f"{css} dot")] if dots else []
     return Markup().join(drawn)
