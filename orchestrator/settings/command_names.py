@@ -26,7 +26,7 @@ _VERBS: Final = {
         *("recheck", "resend", "rename", "delete", "tidy", "export"),
     ),
     "jobs": ("list", "show", "cancel", "retry"),
-    "flows": ("list", "show", "lineage", "rerun"),
+    "flows": ("list", "show", "lineage", "rerun", "backfills"),
     "schedules": ("list", "next", "history", "check", "pause", "continue", "remove"),
     "brakes": ("show", "set"),
     "limits": ("show", "set", "reset"),

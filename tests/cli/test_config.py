@@ -60,6 +60,7 @@ def test_the_file_can_be_named_by_flag_or_variable() -> None:
 WRITTEN = {
     "endpoint": "local:f.py:f",
     "name": "captions",
+    "path": "",
     "format": "csv",
     "include": "times,input",
     "flatten": ["output.caption"],
@@ -186,7 +187,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
     assert fields == {
         AccountSettings: names_of(AccountSettings),
         ConnectionSettings: names_of(ConnectionSettings)
-        - {"api_key", "key_variables", "targets", "dashboard_url"},  # tables, and what is never written down
+        - {"api_key", "headers", "key_variables", "targets", "dashboard_url"},  # tables, and what is never written down
         EmulateRequest: names_of(EmulateRequest) - names_of(EmulatorOptions) - {"scaling"},
         EmulatorOptions: names_of(EmulatorOptions),
         Scaling: names_of(Scaling),

@@ -52,8 +52,8 @@ def format_service_keys(held: Mapping[str, str]) -> list[str]:
 
 
 def parse_request_path(text: str) -> str:
-    """The path of a server's that takes requests. Raises `ValueError`."""
-    if ROUTE.fullmatch(text) is None:
+    """The path of a server's that takes requests; "" for its URL itself. Raises `ValueError`."""
+    if text and ROUTE.fullmatch(text) is None:
         raise ValueError(f'"{text:.80}" is no path; write it as in /generate, without a query (?)')
     return text
 

@@ -185,7 +185,7 @@ def test_an_empty_ledger_is_said_to_be_empty() -> None:
 
 def test_results_carry_what_is_asked_for() -> None:
     refused = give("results", "captions", "--include", "lines")
-    assert '--include: "lines" is none of input, line, worker, times, text' in refused.stderr
+    assert '--include: "lines" is none of input, line, worker, endpoint, times, text' in refused.stderr
     a_ledger(succeeded=1)
     assert json.loads(give("results", "captions", "--include", "line").stdout)["line"] == 1
     words = ("runs", "export", "captions", "--output", "o.jsonl", "--include", "line")
