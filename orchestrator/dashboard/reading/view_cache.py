@@ -17,7 +17,7 @@ FRESH_US: Final = 2 * SECOND_US
 UNCHANGED_US: Final = 10 * SECOND_US
 """So long a view stays that of a ledger in which nothing has changed: what it says of the time changes all the same."""
 
-VIEWS_MAX: Final = 8
+VIEWS_MAX: Final = 16
 """So many of the views that were asked for last are kept: few are looked at, and one with charts is half a megabyte."""
 
 V = TypeVar("V")
