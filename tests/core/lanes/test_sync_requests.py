@@ -107,4 +107,5 @@ def test_each_via_has_its_operations() -> None:
         Via.OPENAI: (Operation.OPENAI,),
         Via.HTTP: (Operation.HTTP,),
     }
+    assert Via.BOTH.operation is Operation.RUN, "by which most leave"
     assert [via for via in Via if not via.has_queue] == [Via.OPENAI, Via.HTTP]

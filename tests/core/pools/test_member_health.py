@@ -18,6 +18,7 @@ from orchestrator.core.pools.member_health import (
     MemberHealth,
     MemberSigns,
     MemberState,
+    trouble_of_workers,
 )
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 
@@ -122,3 +123,16 @@ def test_it_stays_unwell_for_as_long_as_anything_is_wrong() -> None:
     assert health.observe(signs(is_unreachable=True), NOW, ended=0)
     assert not health.observe(signs(workers(unhealthy=1)), NOW + 1, ended=0)
     assert (health.state, health.why, health.since) == (MemberState.UNWELL, UNHEALTHY, NOW)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (workers(running=1, throttled=2, unhealthy=1), None),
+        (workers(throttled=2, unhealthy=1), THROTTLED),
+        (workers(unhealthy=1), UNHEALTHY),
+        (workers(), None),
+    ],
+)
+def test_workers_are_in_trouble_where_none_of_them_can_do_anything(found: Health, why: str | None) -> None:
+    assert trouble_of_workers(found) == why

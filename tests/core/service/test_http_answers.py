@@ -65,3 +65,10 @@ def test_clocks_agree_where_the_date_can_be_between_question_and_answer(
 @pytest.mark.parametrize("date", [None, "", "yesterday", "Thu, 99 Jan 2026 00:00:10 GMT"])
 def test_what_is_no_date_says_nothing(date: str | None) -> None:
     assert ahead_us(date, STAMPED_AT, STAMPED_AT) is None
+
+
+def test_an_answer_can_have_another_body_and_is_the_same_where_it_is_no_other() -> None:
+    answer = Answer(status=200, body=b"a secret", sent_at=1, answered_at=2)
+    changed = answer.with_body(b"[hidden]")
+    assert (changed.body, changed.status, changed.sent_at, changed.answered_at) == (b"[hidden]", 200, 1, 2)
+    assert answer.with_body(answer.body) is answer
