@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from typing import Final
 
-import anyio
 import msgspec
 
 from orchestrator.client import Permit
@@ -17,12 +16,9 @@ from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import Accepted
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
-from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.lanes.lane import Lane, left_at
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed
+from orchestrator.engine.lanes.lane import ResultLane, left_at
 from orchestrator.engine.lanes.request_builder import Question, RequestBuilder
-from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.history import ExecutionTimes
@@ -31,12 +27,8 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 UNREADABLE: Final = "the answer is no JSON"
 
 
-class DirectLane(Lane):
+class DirectLane(ResultLane):
     """A way past the queue, whatever the requests are."""
-
-    def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
-        super().__init__(endpoint, task_pool)
-        self._validators = validators
 
     @abstractmethod
     async def _post(self, permit: Permit, asked: Question, leaving: Leaving) -> Answer:
@@ -76,12 +68,7 @@ class DirectLane(Lane):
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
         times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
         self._endpoint.estimates.remember([times])
-        judged = GOOD
-        if record.status == "COMPLETED":
-            with anyio.CancelScope(shield=True):  # what was paid for comes only once
-                judged = await self._validators.judged(job.run, record)
-            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
-        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
+        return await self._on_end(job, record)
 
 
 class OpenAILane(DirectLane):

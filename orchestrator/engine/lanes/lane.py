@@ -3,12 +3,18 @@
 from abc import ABC, abstractmethod
 from functools import partial
 
+import anyio
+
 from orchestrator.client import Permit
 from orchestrator.client.http.bodies import Leaving
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer, Pointless
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import Deferred, RunOutcome
+from orchestrator.engine.collecting.result_steps import on_finished
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.lanes.response_steps import on_response
@@ -60,6 +66,25 @@ class Lane(ABC):
         if endpoint.api.time_scale == 1.0:
             return None
         return endpoint.estimates.here_us(builder.ttl_us(claim.payload))
+
+
+class ResultLane(Lane):
+    """One whose answers bring results."""
+
+    def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
+        super().__init__(endpoint, task_pool)
+        self._validators = validators
+
+    async def _on_end(self, job: Job, record: Record) -> Transition:
+        """The step for `job`, whose execution has ended as the `record` in its answer says: its result, another
+        execution, or the end.
+        """
+        judged = GOOD
+        if record.status == "COMPLETED":
+            with anyio.CancelScope(shield=True):  # what was paid for may come only once
+                judged = await self._validators.judged(job.run, record)
+            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
 
 
 def left_at(result: Answer | NotSent | Unanswered, sent_at: int) -> int:

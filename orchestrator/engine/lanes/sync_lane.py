@@ -4,7 +4,6 @@ A result in the answer is taken at once. Of any other end more is to be asked (w
 have cancelled it), and a `/retry` needs its id in the ledger: so the job counts as accepted, and `/status` tells.
 """
 
-import anyio
 import msgspec
 
 from orchestrator.client import Permit
@@ -18,24 +17,16 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.job_record import Record, read_record
 from orchestrator.core.service.outcomes import Accepted, RunOutcome
-from orchestrator.engine.collecting.result_steps import on_finished
-from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.lanes.lane import Lane, left_at
+from orchestrator.engine.lanes.lane import ResultLane, left_at
 from orchestrator.engine.lanes.queue_lanes import with_own_id
 from orchestrator.engine.lanes.request_builder import RequestBuilder
-from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim
 from orchestrator.units import MILLISECOND_US
 
 
-class SyncLane(Lane):
+class SyncLane(ResultLane):
     """`POST /runsync`."""
-
-    def __init__(self, endpoint: Endpoint, task_pool: TaskPool, validators: ValidationPool) -> None:
-        super().__init__(endpoint, task_pool)
-        self._validators = validators
 
     async def send(self, permit: Permit, claim: Claim, builder: RequestBuilder, leaving: Leaving) -> Answer:
         api = self._endpoint.api
@@ -50,23 +41,24 @@ class SyncLane(Lane):
     ) -> Transition:
         endpoint, job, sent_at = self._endpoint, claim.job, left_at(result, sent_at)
         found = self._found(result)
+        end = found if isinstance(found, SyncEnd) else None
         outcome = with_own_id(endpoint, job, Accepted(found.remote_id) if isinstance(found, SyncEnd) else found)
         if not isinstance(outcome, Accepted) or not isinstance(result, Answer):
             return self._on_outcome(claim, builder, outcome, sent_at)
         now = endpoint.clock.now()
         endpoint.health.submission(outcome, sent_at, now)
-        job = msgspec.structs.replace(job, sent_at=sent_at)
-        if isinstance(found, SyncEnd) and self._is_result(job, found.record):
-            return await self._on_result(job, found.record)
-        is_over = isinstance(found, SyncEnd)
+        if end is not None and self._is_result(job, end.record):
+            job = msgspec.structs.replace(job, sent_at=sent_at)
+            endpoint.estimates.finished(job, end.record, now)
+            return await self._on_end(job, end.record)
         return transitions.accepted(
-            claim.job,
+            job,
             remote_id=outcome.remote_id,
             sent_at=sent_at,
             at=now,
             ttl_us=self._ttl_us(claim, builder),
-            reason=ReasonCode.RUNSYNC_ENDED if is_over else ReasonCode.RUNSYNC,
-            unfinished_at=None if is_over else unfinished_at(sent_at, result.answered_at, self._wait_us(builder)),
+            reason=ReasonCode.RUNSYNC if end is None else ReasonCode.RUNSYNC_ENDED,
+            unfinished_at=unfinished_at(sent_at, result.answered_at, self._wait_us(builder)) if end is None else None,
         )
 
     def _found(self, result: Answer | NotSent | Unanswered) -> SyncEnd | RunOutcome:
@@ -83,12 +75,3 @@ class SyncLane(Lane):
     def _is_result(self, job: Job, record: Record) -> bool:
         """Whether nothing more has to be asked about it."""
         return record.status == "COMPLETED" and not self._endpoint.output_streams.wants(job.run, record)
-
-    async def _on_result(self, job: Job, record: Record) -> Transition:
-        """The step for `job`, which has completed as `record` says: its result, or another execution."""
-        endpoint = self._endpoint
-        endpoint.estimates.finished(job, record, endpoint.clock.now())
-        with anyio.CancelScope(shield=True):  # what was paid for may be there for a minute only
-            judged = await self._validators.judged(job.run, record)
-        endpoint.runs.observe_validation(job.run, judged.unjudged)
-        return on_finished(endpoint, job, record, reason="answer", margin_us=None, judged=judged)

@@ -45,7 +45,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/lanes/direct_lanes.py::DirectLane._on_answer",
+        path="orchestrator/engine/lanes/lane.py::ResultLane._on_end",
         old='if record.status == "COMPLETED":',
         new='if record.status == "TIMED_OUT":',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),
