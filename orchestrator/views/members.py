@@ -5,7 +5,7 @@ from typing import Self
 
 import msgspec
 
-from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.pools.member_health import MemberState
 
 
@@ -55,7 +55,7 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
             failed=took.failed,
             execution_s=took.mean_s if took.timed else None,
             price_per_s=price,
-            cost=None if price is None else price * (took.total_ms / MILLISECONDS + took.untimed * took.mean_s),
+            cost=None if price is None else price * took.seconds,
         )
 
 

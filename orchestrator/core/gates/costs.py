@@ -79,6 +79,11 @@ class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.total_ms / MILLISECONDS / self.timed if self.timed else 0.0
 
     @property
+    def seconds(self) -> float:
+        """What all took: those whose time is not known as much as the others, in the mean."""
+        return self.total_ms / MILLISECONDS + self.untimed * self.mean_s
+
+    @property
     def variance_s2(self) -> float:
         """How much they differ, as the variance of the kind that they are drawn from."""
         if self.timed < 2:  # noqa: PLR2004

@@ -219,6 +219,6 @@ def spent(settings: RunSettings | None, took: Mapping[str, DurationTotals]) -> f
     price = None if settings is None else settings.price
     if settings is None or price is None:
         return None
-    known = {endpoint: settings.price_at(endpoint) for endpoint in took}
-    seconds = {endpoint: part.total_ms / 1_000 + part.untimed * part.mean_s for endpoint, part in took.items()}
-    return round(sum(seconds[each] * (price if (own := known[each]) is None else own) for each in took), 6)
+    own = {endpoint: settings.price_at(endpoint) for endpoint in took}
+    prices = {endpoint: price if found is None else found for endpoint, found in own.items()}
+    return round(sum(part.seconds * prices[endpoint] for endpoint, part in took.items()), 6)

@@ -125,3 +125,8 @@ def test_amounts_are_written_to_the_digits_that_matter(amount: float, text: str)
 
 def test_an_amount_is_shown_with_its_error_where_it_has_one() -> None:
     assert (str(Cost(3.0)), str(Cost(3.0, 0.25))) == ("3.00", "3.00 ± 0.25")
+
+
+def test_executions_whose_time_is_not_known_count_as_much_as_the_others() -> None:
+    assert DurationTotals(timed=2, total_ms=3_000, untimed=2).seconds == 6.0
+    assert DurationTotals(untimed=3).seconds == 0.0
