@@ -34,23 +34,28 @@ async def backfills_list(
 
 
 async def backfill_lines(
-    ledger: Ledger, held_by: str | None, *, pipeline: int | None = None, runs_max: int = RUNS_COUNTED
+    ledger: Ledger,
+    held_by: str | None,
+    *,
+    pipeline: int | None = None,
+    asked_at: int | None = None,
+    runs_max: int = RUNS_COUNTED,
 ) -> list[BackfillLine]:
-    """Those of all pipelines, or of the one of that number; `held_by` says who works on the ledger. What more than
-    `runs_max` runs have done and spent is left out.
+    """Those of all pipelines, or of the one of that number, and of these all, or the one that was `asked_at` that time;
+    `held_by` says who works on the ledger. What more than `runs_max` runs have done and spent is left out.
     """
     asked = dict.fromkeys(
         (each.pipeline, each.recorded_at)
         for each in await ledger.overviews.flows.live()
-        if each.kind is FlowKind.BACKFILL and pipeline in (None, each.pipeline)
+        if each.kind is FlowKind.BACKFILL and pipeline in (None, each.pipeline) and asked_at in (None, each.recorded_at)
     )
     if not asked:
         return []
     names = {each.id: each.name for each in await ledger.flows.pipelines.all()}
     found = []
-    for of, asked_at in list(asked)[:LINES_MAX]:
-        line = await _line(ledger, held_by, names[of], of, asked_at)
-        runs = await ledger.overviews.flows.runs_of_backfill(of, asked_at, runs_max + 1)
+    for of, at in list(asked)[:LINES_MAX]:
+        line = await _line(ledger, held_by, names[of], of, at)
+        runs = await ledger.overviews.flows.runs_of_backfill(of, at, runs_max + 1)
         found.append(line if len(runs) > runs_max else await _with_runs(ledger, held_by, line, runs))
     return found
 

@@ -33,7 +33,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
     names = [stage.name for stage in definitions[flow.definition].stages]
     backfills = []
     if flow.kind is FlowKind.BACKFILL:
-        backfills = await backfill_lines(ledger, held_by, pipeline=flow.pipeline)
+        backfills = await backfill_lines(ledger, held_by, pipeline=flow.pipeline, asked_at=flow.recorded_at)
     page = FlowPage(
         flow=shown.flow,
         number=number,
@@ -46,7 +46,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
         to_come=tuple(name for name in names if name not in {stage.stage for stage in stages}),
         bars=tuple(bar for name in names for bar in _bars(name, stages)),
         messages=shown.notifications,
-        backfill=next((line for line in backfills if line.asked_at == flow.recorded_at), None),
+        backfill=next(iter(backfills), None),
         row=row,
     )
     return page if row is None else await _with_kin(ledger, flow, page, row, {each.stage: each.run for each in rows})
