@@ -18,7 +18,7 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
         )
     _check_resumable(settings, name)
     _check_past_the_queue(settings, name)
-    _check_held(settings, name)
+    _check_sync(settings, name)
     check_brakes(settings, name)
     _check_pool(settings, name)
 
@@ -59,7 +59,7 @@ def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
             )
 
 
-def _check_held(settings: RunSettings, name: DisplayName) -> None:
+def _check_sync(settings: RunSettings, name: DisplayName) -> None:
     """Raises `UsageError` where answers are to be held, and something is said that needs to know a job meanwhile."""
     if Operation.RUNSYNC in settings.via.operations and settings.resumable:
         raise UsageError(

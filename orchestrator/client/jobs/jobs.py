@@ -33,6 +33,7 @@ from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.service_answers import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.streams import JobStream
 from orchestrator.core.lanes.openai import ROUTE
+from orchestrator.core.lanes.sync_requests import WAIT_US
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, read_health
 from orchestrator.core.service.job_record import read_as
@@ -40,13 +41,14 @@ from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.redaction import Redactor
 from orchestrator.errors import Unanswered, UsageError
+from orchestrator.units import MILLISECOND_US
 
 LOOK_S_MIN: Final = 0.5
 LOOK_S_MAX: Final = 5.0
 LOOK_GROWTH: Final = 1.5
 """The pause between two looks at a job that is followed. A result of `/runsync` is kept for a minute."""
 
-RUNSYNC_WAIT_MS_DEFAULT: Final = 90_000
+RUNSYNC_WAIT_MS_DEFAULT: Final = WAIT_US // MILLISECOND_US
 """How long the service holds a `/runsync` that names no `wait`."""
 
 OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
