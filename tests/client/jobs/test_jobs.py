@@ -371,6 +371,7 @@ def test_people_send_within_a_twentieth_of_the_limits() -> None:
         Operation.OPENAI: (100, 10, 20),
         Operation.HTTP: (50, 10, 5),
         Operation.REQUESTS: (1, 10, 1),
+        Operation.BATCH: (5, 10, 1),
     }
 
 
