@@ -127,16 +127,6 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
             brief="How long an execution takes",
         ),
     ] = None
-    workers: Annotated[
-        int | None,
-        _figure(
-            "workers",
-            whole(1),
-            "How many workers the endpoint will have at most.",
-            default="as the account says of the endpoint, or as many as were seen at work",
-            brief="How many workers there will be",
-        ),
-    ] = None
     start_us: Annotated[
         int | None,
         _figure(
@@ -172,7 +162,6 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EXECUTION_TIME: Final[Setting[int]] = setting_of(PlanFigures, "execution_us")
-WORKERS: Final[Setting[int]] = setting_of(PlanFigures, "workers")
 PROBE: Final[Setting[int]] = setting_of(PlanRequest, "probe")
 
 FIGURES_OF_PLAN: Final[tuple[Setting[Any], ...]] = (*settings_in(PlanFigures), PROBE)

@@ -1,12 +1,18 @@
 """Whether the settings of a run agree with one another."""
 
+from typing import Any, Final
+
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.pools.member import Prefer
+from orchestrator.core.text.figures import money
+from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
+from orchestrator.settings.parsers.job_parsers import format_workers
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.setting import DisplayName
+from orchestrator.settings.setting import DisplayName, Setting
+from orchestrator.units import HOUR_US, SECOND_US
 
 
 def check_together(settings: RunSettings, name: DisplayName) -> None:
@@ -16,6 +22,7 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
         raise UsageError(
             f"{name(run_settings.WORKERS_MIN)} {least} is more than {name(run_settings.WORKERS_MAX)} {most}"
         )
+    _check_auto(settings, name)
     _check_resumable(settings, name)
     _check_past_the_queue(settings, name)
     _check_sync(settings, name)
@@ -23,12 +30,43 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
     _check_pool(settings, name)
 
 
+WORKER_SETTINGS: Final[tuple[Setting[Any], ...]] = (
+    run_settings.WORKERS,
+    run_settings.WORKERS_MIN,
+    run_settings.WORKERS_MAX,
+)
+"""By which a run has its endpoint's workers changed."""
+
+
+def changes_workers(settings: RunSettings, setting: Setting[Any]) -> bool:
+    """Whether the run has that wish about workers; a mere number is what a plan goes by."""
+    value = getattr(settings, setting.name)
+    return value is not None and not (setting is run_settings.WORKERS and isinstance(value, int))
+
+
+def _check_auto(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where workers are to follow what is needed, and something else says how many there are."""
+    found, least = settings.worker_range, settings.workers_min
+    if found is None:
+        return
+    if settings.workers_max not in (None, found.most):
+        raise UsageError(
+            f"{name(run_settings.WORKERS)} {format_workers(found)} and {name(run_settings.WORKERS_MAX)}"
+            f" {settings.workers_max} say two things; leave one out"
+        )
+    if least is not None and least > found.least:
+        raise UsageError(
+            f"{name(run_settings.WORKERS_MIN)} {least} is more than the {found.least} of {name(run_settings.WORKERS)}"
+            f" {format_workers(found)}"
+        )
+
+
 def _check_pool(settings: RunSettings, name: DisplayName) -> None:
     """Raises `UsageError` where the members of a pool cannot be one."""
     if not settings.members:
         return
-    for setting in (run_settings.WORKERS_MIN, run_settings.WORKERS_MAX):
-        if getattr(settings, setting.name) is not None:
+    for setting in WORKER_SETTINGS:
+        if changes_workers(settings, setting):
             raise UsageError(f"{name(setting)} is for a run at one endpoint, and not for a pool; leave it out")
     unpriced = [each.endpoint for each in settings.members if settings.price_at(each.endpoint) is None]
     if settings.prefer is Prefer.CHEAP and 0 < len(unpriced) < len(settings.members):
@@ -89,7 +127,7 @@ def _check_resumable(settings: RunSettings, name: DisplayName) -> None:
 
 def check_brakes(settings: RunSettings, name: DisplayName = str) -> None:
     """Raises `UsageError` where brakes of a run lack what they go by; `name` is how a setting is named."""
-    for setting in (run_settings.BUDGET, run_settings.BUDGET_PER_DAY):
+    for setting in (run_settings.BUDGET, run_settings.BUDGET_PER_DAY, run_settings.BUDGET_PER_HOUR):
         if getattr(settings, setting.name) and settings.price is None:
             raise UsageError(
                 f"{name(setting)} needs to know what a second costs; give {name(run_settings.PRICE_PER_SECOND)} too"
@@ -98,4 +136,29 @@ def check_brakes(settings: RunSettings, name: DisplayName = str) -> None:
         raise UsageError(
             f"{name(run_settings.STOP_LATE)} needs to know when the run is to be finished; give"
             f" {name(run_settings.FINISH_BY)} too"
+        )
+    _check_need(settings, name)
+
+
+def _check_need(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where workers are to follow what is needed, and nothing says what that is."""
+    found = settings.worker_range
+    if found is None:
+        if settings.budget_per_hour:
+            raise UsageError(
+                f"{name(run_settings.BUDGET_PER_HOUR)} says how many workers there may be; give"
+                f" {name(run_settings.WORKERS)} auto:MIN-MAX too"
+            )
+        return
+    auto = f"{name(run_settings.WORKERS)} {format_workers(found)}"
+    if not settings.finish_by and not settings.budget_per_hour:
+        raise UsageError(
+            f"{auto} needs to know by when, or for how much: give {name(run_settings.FINISH_BY)} or"
+            f" {name(run_settings.BUDGET_PER_HOUR)} too"
+        )
+    costs = found.least * HOUR_US / SECOND_US * (settings.price or 0.0)
+    if settings.budget_per_hour and costs > settings.budget_per_hour:
+        raise UsageError(
+            f"{auto}: {counted(found.least, 'worker')} cost {money(costs)} an hour, and"
+            f" {name(run_settings.BUDGET_PER_HOUR)} is {money(settings.budget_per_hour)}"
         )

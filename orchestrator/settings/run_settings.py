@@ -1,6 +1,5 @@
 """What can be set of a run. It is stored with the run in the ledger; a later process may change it."""
 
-import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
@@ -8,8 +7,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
-from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.failure_breaker import BreakerRules
+from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
@@ -19,7 +19,8 @@ from orchestrator.core.jobs.segments import SegmentLimits
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
-from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer, dearest, price_at
+from orchestrator.core.pools import member
+from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
 from orchestrator.settings.parsers.job_parsers import duration
@@ -129,12 +130,23 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             "How long the service keeps a result for us; at least 1s.",
         ),
     ] = RETENTION_US_DEFAULT
+    workers: Annotated[
+        int | WorkerRange | None,
+        _job(
+            "workers",
+            parsed("N|auto:MIN-MAX", job_parsers.parse_workers, job_parsers.format_workers, kind=Kind.WHOLE_OR_TEXT),
+            "[As many as are needed](workers.md), from MIN to MAX, for `--finish-by`, or as `--budget-per-hour` pays"
+            " for; put back afterwards. Of a `plan`, a number: how many there will be at most.",
+            default="as many as the endpoint may have",
+            brief="auto:2-30: as many as are needed; plan: N",
+        ),
+    ] = None
     workers_max: Annotated[
         int | None,
         _job(
             "workers-max",
             whole(1),
-            "[Raises](planning.md#workers-for-the-run) how many workers the endpoint may have to N while the run is"
+            "[Raises](workers.md#for-the-length-of-a-run) how many workers the endpoint may have to N while the run is"
             " at work. The API key must be allowed to change endpoints.",
             default="as many as it may have",
         ),
@@ -437,6 +449,16 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             default="any amount",
         ),
     ] = 0.0
+    budget_per_hour: Annotated[
+        float,
+        _brake(
+            "budget-per-hour",
+            brake_parsers.amount("AMOUNT|off", may_be_off=True),
+            "What the workers of `--workers auto` may cost in an hour: [no more of them](workers.md) than that pays"
+            " for. Needs a price.",
+            default="any amount",
+        ),
+    ] = 0.0
     finish_by: Annotated[
         int,
         _brake(
@@ -467,37 +489,30 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""
-        return price_at(self.members, endpoint, self.price_per_second)
+        return member.price_at(self.members, endpoint, self.price_per_second)
 
     def budget_per_day_at(self, endpoint: str) -> float:
         """What all runs may spend in a day at `endpoint`; 0 for any amount."""
-        found = self._member(endpoint)
-        return self.budget_per_day if found is None or found.budget_per_day is None else found.budget_per_day
+        return member.budget_per_day_at(self.members, endpoint, self.budget_per_day)
 
-    def _member(self, endpoint: str) -> MemberSettings | None:
-        return next((each for each in self.members if each.endpoint == endpoint), None)
+    @property
+    def worker_range(self) -> WorkerRange | None:
+        """Between which numbers its workers follow what it needs; None where they do not."""
+        return self.workers if isinstance(self.workers, WorkerRange) else None
 
     @property
     def price(self) -> float | None:
         """What a second of execution of the run costs; of a pool, at its dearest member. None: nobody says."""
-        return dearest(self.members, self.price_per_second)
+        return member.dearest(self.members, self.price_per_second)
 
     def discount(self, took: Mapping[str, DurationTotals]) -> float:
         """By how much less these executions cost, which are by endpoint, than at its dearest member: 0 without any."""
-        price = self.price
-        if price is None or not self.members:
-            return 0.0
-        saved = 0.0
-        for endpoint, part in took.items():
-            there = self.price_at(endpoint)
-            saved += 0.0 if there is None else (price - there) * part.total_ms / MILLISECONDS
-        return saved
+        return member.discount(self.members, self.price_per_second, took)
 
     @property
     def cheapest_first(self) -> tuple[str, ...]:
         """The members of its pool by their prices; of as cheap ones as they are named."""
-        prices = {each.endpoint: self.price_at(each.endpoint) for each in self.members}
-        return tuple(sorted(prices, key=lambda each: math.inf if (price := prices[each]) is None else price))
+        return member.cheapest_first(self.members, self.price_per_second)
 
     @property
     def limits(self) -> AttemptLimits:
@@ -567,11 +582,13 @@ MAX_FAILURES: Final[Setting[MaxFailures]] = setting_of(RunSettings, "max_failure
 PRICE_PER_SECOND: Final[Setting[float]] = setting_of(RunSettings, "price_per_second")
 BUDGET: Final[Setting[float]] = setting_of(RunSettings, "budget")
 BUDGET_PER_DAY: Final[Setting[float]] = setting_of(RunSettings, "budget_per_day")
+BUDGET_PER_HOUR: Final[Setting[float]] = setting_of(RunSettings, "budget_per_hour")
 FINISH_BY: Final[Setting[int]] = setting_of(RunSettings, "finish_by")
 STOP_LATE: Final[Setting[bool]] = setting_of(RunSettings, "stop_late")
 NOTIFY: Final[Setting[str]] = setting_of(RunSettings, "notify")
 ALLOW_ENV: Final[Setting[tuple[str, ...]]] = setting_of(RunSettings, "allow_env")
 REUSE: Final[Setting[Reuse]] = setting_of(RunSettings, "reuse")
+WORKERS: Final[Setting[int | WorkerRange]] = setting_of(RunSettings, "workers")
 WORKERS_MAX: Final[Setting[int]] = setting_of(RunSettings, "workers_max")
 WORKERS_MIN: Final[Setting[int]] = setting_of(RunSettings, "workers_min")
 

@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.core.diagnosis.failed_executions import FailureKind, RetriedKind
 from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.views.members import MemberStatus
 
 
@@ -192,6 +193,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, in their order; none where it has no pool."""
+    workers: WorkersNow | None = None
+    """How the workers of its endpoint stand, where these follow what it needs."""
+
     webhooks_fail: bool = False
     """Whether results are asked for because most of the webhooks do not arrive."""
 
@@ -258,6 +262,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, in their order; none where it has no pool."""
+    workers: WorkersNow | None = None
+    """How the workers of its endpoint stand, where these follow what it needs; None where nobody works on it."""
+
     held_by: str | None = None
     """Who works on the ledger: process id and time, as text."""
 

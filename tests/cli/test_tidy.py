@@ -9,7 +9,7 @@ import pytest
 from orchestrator.cli.framework.flags_to_requests import serve_request
 from orchestrator.cli.runs.runs import show_restored
 from orchestrator.core.gates.scaling_override import Bounds
-from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.engine.hosting.lent_bounds import PutBack
 from tests.cli.command_line import LOCAL, requested, shown
 from tests.cli.framework.test_request import asked, refused
 

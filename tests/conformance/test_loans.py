@@ -22,8 +22,13 @@ async def test_what_was_raised_is_known_until_it_is_forgotten(open_file: OpenLed
         [found] = await other.runs.scaling_overrides.all()
         assert (found.endpoint_id, found.service_url, found.endpoint) == (run.endpoint_id, "http://s", "abc")
         assert (found.rest_url, found.loan) == ("http://rest", LOAN)
-        higher = ScalingOverride(before=LOAN.before, raised=Bounds(2, 20))
+        higher = ScalingOverride(before=LOAN.before, raised=Bounds(2, 20), former=LOAN.raised)
         await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", higher)
-        assert [each.loan for each in await other.runs.scaling_overrides.all()] == [higher]
+        [again] = await other.runs.scaling_overrides.all()
+        assert again.loan == higher
+        done = ScalingOverride(before=LOAN.before, raised=Bounds(2, 20))
+        await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", done, at=again.lent_at - 5)
+        [known] = await other.runs.scaling_overrides.all()
+        assert (known.loan, known.lent_at) == (done, again.lent_at - 5)
         await other.runs.scaling_overrides.forget(run.endpoint_id)
         assert await ledger.runs.scaling_overrides.all() == []

@@ -1,7 +1,7 @@
 """`runs tidy`: puts back the bounds of workers that processes which were killed have left raised at the service."""
 
 from orchestrator.engine.engine import open_engine
-from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.engine.hosting.lent_bounds import PutBack
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import leading

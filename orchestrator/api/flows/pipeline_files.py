@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.api.flows.stage_settings import stage_choices
-from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
+from orchestrator.api.runs.settings_check import check_not_planned, check_run_endpoint, check_usable
 from orchestrator.core.pipelines.flow_paths import fire_problems, template_problems
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.stage_graph import in_order, problems
@@ -292,6 +292,7 @@ def _check_together(stage: Stage) -> None:
     choices = stage_choices(stage)
     settings, endpoint = choices.run_settings(), choices[run_request.ENDPOINT]
     check_together(settings, lambda setting: setting.key)
+    check_not_planned(settings, lambda setting: setting.key)
     if endpoint is not None:
         check_run_endpoint(settings, endpoint, settings.members, lambda setting: setting.key)
 

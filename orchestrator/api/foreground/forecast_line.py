@@ -134,6 +134,8 @@ def terms_of(settings: RunSettings, now: int) -> Terms:
         execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
         finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
         budget=settings.budget or None,
+        worker_range=settings.worker_range,
+        per_hour=settings.budget_per_hour,
         are_kept_warm=settings.workers_min is not None,
     )
 
@@ -158,8 +160,8 @@ def _known_of(
     if figures.execution_us is not None:
         times = ExecutionSample.given(figures.execution_us)
     least_wished, most_wished = settings.workers_min or 0, max(settings.workers_max or 0, settings.workers_min or 0)
-    most, where = _workers(figures, request, found.workers if found else None, health, is_embedded=is_embedded)
-    if figures.workers is None and most_wished and not is_embedded and most_wished > (most or 0):
+    most, where = _workers(settings, request, found.workers if found else None, health, is_embedded=is_embedded)
+    if not isinstance(settings.workers, int) and most_wished and not is_embedded and most_wished > (most or 0):
         most, where = most_wished, "as the run wants"
     if most is None:
         return Known(times=times)
@@ -172,7 +174,7 @@ def _known_of(
 
 
 def _workers(
-    figures: PlanFigures,
+    settings: RunSettings,
     request: PlanRequest | None,
     seen: Workers | None,
     health: Health | None,
@@ -180,8 +182,8 @@ def _workers(
     is_embedded: bool,
 ) -> tuple[int | None, str]:
     up = _up(health)
-    if figures.workers is not None:
-        return figures.workers, "as given"
+    if isinstance(settings.workers, int):
+        return settings.workers, "as given"
     if is_embedded:
         return LOCAL_WORKERS, "of the embedded emulator"
     if request is not None and request.workers_there is not None:

@@ -11,6 +11,7 @@ from orchestrator.api.hosting.host import host_of
 from orchestrator.api.messages.target_checks import check_run_receivers
 from orchestrator.api.runs.run_defaults import recall
 from orchestrator.api.runs.run_identity import check_given
+from orchestrator.api.runs.settings_check import check_not_planned
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError, leading
@@ -60,6 +61,7 @@ async def _recalled(request: RunRequest, console: Console, dependencies: Depende
     request = recalled.request
     if request.settings is not None:
         check_brakes(request.settings)
+        check_not_planned(request.settings)
     check_files(request, are_remembered=recalled.has_files)
     if recalled.words:
         console.info(f"{request.name}: as before: {shlex.join(recalled.words)}")

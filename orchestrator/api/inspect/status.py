@@ -213,6 +213,7 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
         jobs_per_s=jobs_per_s or None,
         held_by=look.held_by,
         members=said.members,
+        workers=said.workers,
         window_used=used,
         window_allowed=allowed,
         window_s=None if sending is None else sending.window_s,

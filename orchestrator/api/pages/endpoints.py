@@ -102,10 +102,12 @@ def _rates(time: SampledTime[EndpointSample]) -> tuple[Series, ...]:
 
 def _workers(time: SampledTime[EndpointSample]) -> tuple[Series, ...]:
     states = dict.fromkeys(state for sample in time.samples for state in sample.workers)
-    return tuple(
+    most = gauge_line(time, "at most", lambda sample: sample.workers_most)
+    lines = tuple(
         gauge_line(time, state, lambda sample, state=state: sample.workers.get(state))  # type: ignore[misc]
         for state in states
     )
+    return (*lines, most) if any(sample.workers_most is not None for sample in time.samples) else lines
 
 
 # --- lines

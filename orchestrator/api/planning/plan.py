@@ -90,7 +90,7 @@ async def _candidate_at(
     """One endpoint, with what the ledger knows of it (`executions`), and what it and its account say now."""
     connection = request.run.connection
     state, trip_us = await endpoint_state(connection, given, place)
-    if request.workers_there is None and request.figures.workers is None:
+    if request.workers_there is None and not isinstance(settings.workers, int):
         request = replace(request, workers_there=await workers_in_account(connection, given, place))
     found = candidate(
         place, connection, settings, executions, request, None if state is None else state.health, trip_us

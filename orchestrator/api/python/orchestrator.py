@@ -112,7 +112,6 @@ class Orchestrator(PipelineCalls):
         endpoint: str | Sequence[str] | None = None,
         name: str | None = None,
         execution_time: Duration | None = None,
-        workers: int | None = None,
         cold_start: Duration | None = None,
         probe: int | None = None,
         **options: Unpack[RunOptions],
@@ -126,7 +125,7 @@ class Orchestrator(PipelineCalls):
             print(plan.verdict)
         """
         check_known(options, OF_RUN, "plan")
-        figures = {"execution_time": execution_time, "workers": workers, "cold_start": cold_start, "probe": probe}
+        figures = {"execution_time": execution_time, "cold_start": cold_start, "probe": probe}
         with RaisedPlainly():
             return await planned(
                 inputs,

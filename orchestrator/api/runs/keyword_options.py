@@ -48,6 +48,7 @@ class StageRunOptions(TypedDict, total=False):
     prefer: Literal["fast", "cheap"] | None
     spill_after: Duration | None
     result_retention: Duration | None
+    workers: int | str | None
     workers_max: int | None
     workers_min: int | None
     once: bool | None
@@ -73,6 +74,7 @@ class StageRunOptions(TypedDict, total=False):
     price_per_second: float | None
     budget: float | Literal["off"] | None
     budget_per_day: float | Literal["off"] | None
+    budget_per_hour: float | Literal["off"] | None
     finish_by: str | datetime | None
     stop_late: bool | None
     # <end>

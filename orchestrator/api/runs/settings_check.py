@@ -17,6 +17,7 @@ from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.connection_settings import whose
+from orchestrator.settings.run_checks import WORKER_SETTINGS, changes_workers
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName
@@ -42,6 +43,11 @@ def check_run_endpoint(
     """Raises `UsageError` where a run with these settings cannot be at `endpoint`, or at the `members` of its pool;
     `name` is how a setting is named.
     """
+    if settings.worker_range is not None and is_local(endpoint):
+        raise UsageError(
+            f"{name(run_settings.WORKERS)} auto is for endpoints of the service, and {endpoint} is a function of yours;"
+            " leave it out"
+        )
     at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in members))}
     if len(at_urls) > 1:
         raise UsageError("a pool is made of endpoints of the service, or of URLs; not of both")
@@ -57,9 +63,18 @@ def check_run_endpoint(
             f"{endpoint} is a URL, and what is there has no queue; say how it takes requests, with"
             f" <setting via={Via.OPENAI}> or <setting via={Via.HTTP}>"
         )
-    for setting in (run_settings.WORKERS_MAX, run_settings.WORKERS_MIN):
-        if getattr(settings, setting.name) is not None:
+    for setting in WORKER_SETTINGS:
+        if changes_workers(settings, setting):
             raise UsageError(f"{name(setting)} is for endpoints of the service, and {endpoint} is a URL; leave it out")
+
+
+def check_not_planned(settings: RunSettings, name: DisplayName = str) -> None:
+    """Raises `UsageError` where something is said of a run that is for plans only."""
+    if isinstance(settings.workers, int):
+        raise UsageError(
+            f"{name(run_settings.WORKERS)} {settings.workers} is what a plan goes by; for a run, write"
+            f" {name(run_settings.WORKERS)} auto:MIN-MAX, or {name(run_settings.WORKERS_MAX)} {settings.workers}"
+        )
 
 
 def check_account(run: Run, request: RunRequest) -> None:

@@ -143,6 +143,8 @@ def progress_line(snapshot: Snapshot) -> str:
     parts += troubles(snapshot)
     if done < of:
         parts += unwell_members(snapshot.members)
+    if snapshot.workers is not None and done < of:
+        parts.append(snapshot.workers.sentence)
     if snapshot.webhooks_fail:
         parts.append(WEBHOOKS_FAIL)
     parts += offline(snapshot.safe_offline_s)

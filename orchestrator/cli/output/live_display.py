@@ -145,6 +145,8 @@ class Display:
             grid.add_row(_label("jobs"), _Spread(_counts(snapshot)))
             grid.add_row(_label("speed"), _Spread(_speed(snapshot)))
             grid.add_row(_label("service"), _Spread(_service(snapshot)))
+        if snapshot.workers is not None:
+            grid.add_row(_label("workers"), Text(_shown(snapshot.workers.sentence)))
         yield grid
         if snapshot.members:
             yield members_table(snapshot.members, width=width)

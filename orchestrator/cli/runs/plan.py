@@ -28,7 +28,6 @@ from orchestrator.settings.command_requests import (
     EXECUTION_TIME,
     FIGURES_OF_PLAN,
     PROBE,
-    WORKERS,
     PlanFigures,
     PlanRequest,
 )
@@ -146,7 +145,7 @@ def plan_lines(found: Plan) -> Iterator[str]:
     yield from (f"  doubtful: {each}" for each in found.doubtful)
     yield from (f"  would help: {each}" for each in found.would_help)
     if found.finish_s is None and found.would_help:
-        yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {WORKERS}"
+        yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {run_settings.WORKERS}"
 
 
 def member_shares(members: Sequence[MemberPlan], width: int | None = None) -> "Table":

@@ -25,7 +25,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
-    from orchestrator.engine.hosting.worker_scaling import PutBack  # at run time `--help` would pay for it
+    from orchestrator.engine.hosting.lent_bounds import PutBack  # at run time `--help` would pay for it
 
 _WRITTEN: Final[command_flags.Settings] = (
     run_request.OUTPUT,

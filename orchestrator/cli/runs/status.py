@@ -291,6 +291,7 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
         parts.append(f"{run.expired:,} expired")
     if run.no_news:
         parts.append(f"{wording.counted(run.no_news, 'answer')} without news")
+    parts += [] if run.workers is None else [run.workers.sentence]
     parts += troubles(run)
     if run.largest_retried:
         parts.append(f"tried again after: {_kinds(run.largest_retried)}")

@@ -141,6 +141,11 @@ class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     typical_us: int | None
     """What one takes from its submission on, in the mean; None while that is not known."""
 
+    late_in_turn_us: int | None = None
+    """By how much it is late though its turn comes by its deadline; 0: it is in time by that. None: turns do not go by
+    deadlines.
+    """
+
     zone: tzinfo = UTC
 
     def ends_at(self, now: int) -> int | None:
@@ -258,8 +263,14 @@ def lateness(facts: DeadlineFacts, now: int) -> str | None:
     by = f"finish-by {time_in_zone(facts.finish_by, facts.zone)}"
     if now >= facts.finish_by:
         return f"{by} is over, and {counted(facts.left, 'job')} have no outcome yet" if facts.left else None
+    in_turn_us = facts.late_in_turn_us
     ends_at = facts.ends_at(now)
-    if ends_at is None or ends_at <= facts.finish_by:
+    if in_turn_us:
+        return (
+            f"it ends {rough_duration(in_turn_us)} after {by}, even where its turn comes by its deadline:"
+            f" {counted(facts.left, 'job')} have no outcome yet"
+        )
+    if in_turn_us == 0 or ends_at is None or ends_at <= facts.finish_by:
         return None
     times = (ends_at - now) / (facts.finish_by - now)
     late_by = rough_duration(ends_at - facts.finish_by)

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.refusal_backoff import PAUSE_US_MAX
-from orchestrator.core.polling.admission import QueueDepth, at_service_max, outstanding_max
+from orchestrator.core.polling.admission import DEPTH_MIN, QueueDepth, at_service_max, outstanding_max
 from orchestrator.units import SECOND_US
 
 PAUSED: Final = "paused: nothing is sent"
@@ -151,6 +151,9 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     running: int
     """How many of them are known to be in execution."""
 
+    least_depth: int = DEPTH_MIN
+    """So many may wait there whatever its speed, where the depth is automatic."""
+
     line_is_full: bool
     """Whether large inputs wait for the line already: others would only wait with them."""
 
@@ -250,14 +253,20 @@ def collectable(room: RoomFacts, _now: int) -> GateResult:
 
 def shallow(room: RoomFacts, _now: int) -> GateResult:
     """No longer a queue at the service than suits the run; one that has none there does not wait for others' to end."""
-    most = at_service_max(room.queue_depth, finished_per_s=room.finished_per_s, running=room.running)
+    most = _at_service_max(room)
     return ANY if most is None else Open(max(0 if room.own else 1, most - room.at_service))
 
 
 def is_deep(room: RoomFacts) -> bool:
     """Whether the queue at the service is as long as suits the run, or longer."""
-    most = at_service_max(room.queue_depth, finished_per_s=room.finished_per_s, running=room.running)
+    most = _at_service_max(room)
     return most is not None and most <= room.at_service
+
+
+def _at_service_max(room: RoomFacts) -> int | None:
+    return at_service_max(
+        room.queue_depth, finished_per_s=room.finished_per_s, running=room.running, least=room.least_depth
+    )
 
 
 RUN_GATES: Final[tuple[Callable[[RunFacts, int], GateResult], ...]] = (run_cancelled, run_paused, failing, lacking)

@@ -3,6 +3,7 @@
 import msgspec
 
 from orchestrator.core.gates.costs import Price
+from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.pools.member import Prefer
@@ -36,6 +37,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     finish_within_us: int | None = None
     budget: float | None = None
     price: Price | None = None
+    worker_range: WorkerRange | None = None
+    """Within which the workers follow what is needed; None: they do not."""
+
+    per_hour: float = 0.0
+    """What they may cost in an hour then; 0: any amount."""
 
     are_kept_warm: bool = False
     """Whether the warm workers are paid as long as it lasts, busy or not."""

@@ -24,6 +24,7 @@ from orchestrator.core.planning.plan_judgement import (
 )
 from orchestrator.core.planning.plan_parts import Part, money_of, plan_parts
 from orchestrator.core.planning.plan_types import Batch, Candidate, Known, MemberPlan, Plan, Terms
+from orchestrator.core.planning.plan_workers import with_needed
 from orchestrator.core.planning.pool_forecast import PoolRule
 from orchestrator.units import SECOND_US
 
@@ -48,6 +49,7 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
 
     Those that are unwell take nothing, where any is well, and those of which too little is known.
     """
+    candidates = [with_needed(batch, each, terms) for each in candidates]
     rule = msgspec.structs.replace(rule, finish_within_us=terms.finish_within_us)
     parts, whole = plan_parts(batch, candidates, rule)
     money = None if whole is None else money_of(parts, terms)

@@ -25,6 +25,9 @@ DEPTH_MIN: Final = 1_000
 waits.
 """
 
+DEPTH_IN_TURNS_MIN: Final = 100
+"""The same where runs with deadlines take turns: what waits at the service already goes before all of them."""
+
 QueueDepth = int | Literal["auto", "off"]
 """How many jobs may wait at the service: a number, or as many as suits the endpoint, or no such rule."""
 
@@ -35,16 +38,16 @@ def outstanding_max(status_per_s: float, retention_us: int) -> int:
     return max(OUTSTANDING_MIN, int(OUTSTANDING_SHARE * status_per_s * in_time_s))
 
 
-def at_service_max(depth: QueueDepth, *, finished_per_s: float, running: int) -> int | None:
+def at_service_max(depth: QueueDepth, *, finished_per_s: float, running: int, least: int = DEPTH_MIN) -> int | None:
     """How many jobs may be at the service so that its queue stays shallow; None for any number.
 
-    `running`: how many are known to be in execution there; they do not wait.
+    `running`: how many are known to be in execution there; they do not wait. `least`: so many may wait in any case.
     """
     match depth:
         case "off":
             return None
         case "auto":
-            return running + max(DEPTH_MIN, int(finished_per_s * HORIZON_S))
+            return running + max(least, int(finished_per_s * HORIZON_S))
         case _:
             return running + depth
 

@@ -1,11 +1,13 @@
 """A member of a pool: one of the endpoints that do the same work for a run."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
 from orchestrator.units import MINUTE_US
 
 SPILL_AFTER_US_DEFAULT: Final = 2 * MINUTE_US
@@ -44,3 +46,27 @@ def dearest(members: Sequence[MemberSettings], price: float | None) -> float | N
     prices = [price if each.price_per_second is None else each.price_per_second for each in members] or [price]
     known = [each for each in prices if each is not None]
     return max(known) if len(known) == len(prices) else None
+
+
+def discount(members: Sequence[MemberSettings], price: float | None, took: Mapping[str, DurationTotals]) -> float:
+    """By how much less what each endpoint executed costs than at the dearest of `members`: 0 without any."""
+    most = dearest(members, price)
+    if most is None or not members:
+        return 0.0
+    saved = 0.0
+    for endpoint, part in took.items():
+        there = price_at(members, endpoint, price)
+        saved += 0.0 if there is None else (most - there) * part.total_ms / MILLISECONDS
+    return saved
+
+
+def cheapest_first(members: Sequence[MemberSettings], price: float | None) -> tuple[str, ...]:
+    """Their endpoints by their prices; of as cheap ones as they are named."""
+    prices = {each.endpoint: price_at(members, each.endpoint, price) for each in members}
+    return tuple(sorted(prices, key=lambda each: math.inf if (its := prices[each]) is None else its))
+
+
+def budget_per_day_at(members: Sequence[MemberSettings], endpoint: str, budget: float) -> float:
+    """What all runs may spend in a day at `endpoint`: what is said of that member, else of all of them (`budget`)."""
+    own = next((each.budget_per_day for each in members if each.endpoint == endpoint), None)
+    return budget if own is None else own

@@ -55,7 +55,12 @@ class RunHost:
         self.say = console.info
         self.pool_watch = PoolWatch(ledger, runs.pools, runs.settings_of, endpoints.owed, runs.sends)
         self.workers = WorkerScaling(
-            ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, console=console
+            ledger=ledger,
+            runs=runs,
+            endpoints=endpoints,
+            launch=groups.launch,
+            dependencies=dependencies,
+            console=console,
         )
         self.control = RunController(
             ledger=ledger,

@@ -7,6 +7,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
@@ -71,6 +72,9 @@ class RunRegistry:
 
         self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
+
+        self.workers: dict[int, WorkersNow] = {}
+        """How the workers stand that follow what runs need, by the numbers of their endpoints."""
 
         self.unfinished: set[int] = set()
         """The runs that had something to do as they were met: there may be years of others."""

@@ -53,6 +53,8 @@ def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: Stu
     if session is not None and pool is not None:
         report = of_pool(report, [said for number, said in at.items() if number in pool.members])
         report = replace(report, members=tuple(_members(session, pool, runs)))
+    if session is not None and runs.settings_of[run].worker_range is not None and not session.is_over:
+        report = replace(report, workers=runs.workers.get(session.run.endpoint_id))
     if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
         return report
     return replace(report, finding=session.standstill.sentence)

@@ -19,6 +19,7 @@ def endpoint_sample(
     parts: Sequence[StepCounts],
     chosen: Collection[str],
     collected_at: int | None,
+    workers_most: int | None,
 ) -> EndpointSample:
     """What grows goes on from `before` by these `parts`, and by the requests so far. `chosen`: the operations whose
     limits a person has set.
@@ -28,6 +29,7 @@ def endpoint_sample(
     return EndpointSample(
         workers=before.workers if latest is None else _by_state(latest[1].workers),
         workers_at=before.workers_at if latest is None else latest[0],
+        workers_most=workers_most,
         safe_until=endpoint.outstanding.plan.deadlines.soonest(),
         collected_at=collected_at or before.collected_at,
         webhook_share=endpoint.estimates.webhook_health.share,

@@ -184,6 +184,7 @@ class Sampler:
                 parts=[each.of_endpoint[number] for each in (self.steps, beside) if number in each.of_endpoint],
                 chosen=facts.chosen.get(number, ()),
                 collected_at=self.steps.collected_at.get(number),
+                workers_most=None if (workers := self.runs.workers.get(number)) is None else workers.bound,
             )
             if not served.endpoint.is_idle or sample != self._latest_endpoints.get(number):
                 found[number] = sample

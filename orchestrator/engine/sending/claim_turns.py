@@ -1,8 +1,10 @@
 """Whose turn it is at one endpoint: which runs may send now, how many jobs, and which of them is next.
 
-Whether anything may go is decided in `core.gates`, and whose turn it is in `core.limits.fair_share`.
+Whether anything may go is decided in `core.gates`, and whose turn it is in `core.limits.fair_share`, or, where some are
+to be finished by a time, in `core.planning.deadline_turns`.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,6 +13,8 @@ from orchestrator.core.gates.gates import Closed, RoomFacts
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.limits.fair_share import FairShare
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.planning.deadline_turns import RunTurn, Turns, turns_of
+from orchestrator.core.polling.admission import DEPTH_IN_TURNS_MIN, DEPTH_MIN
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, RunSender
@@ -25,6 +29,9 @@ CLAIM_MAX: Final = 400
 COUNT_EVERY_US: Final = 15_000_000
 """How often the service is asked how many jobs it executes, while its queue is as deep as may be."""
 
+TURNS_FOR_US: Final = 15 * SECOND_US
+"""So long turns go as they were decided."""
+
 AHEAD_S: Final = AHEAD_US / SECOND_US
 
 
@@ -38,10 +45,14 @@ class ClaimTurns:
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._counted_at = -COUNT_EVERY_US
+        self._turns = Turns(weights={})
+        self._turns_until = 0
 
     def remove(self, run: int) -> None:
         """Sends no more of `run`."""
-        self.runs.pop(run, None)
+        if (removed := self.runs.pop(run, None)) is not None:
+            removed.brakes.pace.late_in_turn_us = None
+        self._turns_until = 0
         self.share.forget(run)
 
     def ready(self, operation: Operation, ahead: int) -> tuple[dict[int, int], float]:
@@ -80,7 +91,51 @@ class ClaimTurns:
 
     def chosen(self, ready: Iterable[int]) -> RunSender:
         """The run of `ready` whose turn it is."""
-        return self.runs[self.share.next({run: self.runs[run].weight for run in ready})]
+        return self.runs[self.share.next({run: self.weight(run) for run in ready})]
+
+    def weight(self, run: int) -> float:
+        """By how much of the endpoint `run` goes now, compared with the others."""
+        self._look_at_deadlines()
+        return self._turns.weights.get(run) or self.runs[run].weight
+
+    @property
+    def _are_in_turns(self) -> bool:
+        """Whether several runs share the endpoint, one of which is to be finished by a time."""
+        return len(self.runs) > 1 and any(self._endpoint.settings_of[run].finish_by for run in self.runs)
+
+    def _look_at_deadlines(self) -> None:
+        """Decides anew, now and then, whether turns go by weight or by deadlines."""
+        now = self._clock.now()
+        if now < self._turns_until:
+            return
+        self._turns_until = now + TURNS_FOR_US
+        found = self._by_deadlines(now) if self._are_in_turns else Turns(weights={})
+        self._turns = found
+        for number, run in self.runs.items():
+            if run.member_line is None:
+                late_us = found.late_us.get(number, 0.0 if number in found.first else None)
+                run.brakes.pace.late_in_turn_us = None if late_us is None else math.ceil(late_us)
+
+    def _by_deadlines(self, now: int) -> Turns:
+        self._count_running()
+        took = {number: run.brakes.pace.times for number, run in self.runs.items()}
+        scale = self._endpoint.api.time_scale
+        known = {number: each.mean_us * each.per_job / scale for number, each in took.items() if each is not None}
+        if not known:
+            return Turns(weights={})
+        mean_us = sum(known.values()) / len(known)
+        turns = {
+            number: RunTurn(
+                weight=run.weight,
+                jobs=run.brakes.pace.left,
+                execution_us=known.get(number, mean_us),
+                finish_by=self._endpoint.settings_of[number].finish_by or None,
+            )
+            for number, run in self.runs.items()
+        }
+        estimates = self._endpoint.estimates
+        at_once = max(estimates.running, estimates.throughput.per_s(now) * mean_us / SECOND_US)
+        return turns_of(turns, at_once, now, were_by_deadline=bool(self._turns.first))
 
     def is_open(self, operation: Operation) -> bool:
         """Whether any run may send by `operation`."""
@@ -125,6 +180,7 @@ class ClaimTurns:
             queue_depth="off" if endpoint.is_local else endpoint.settings_of[run.run].queue_depth,
             finished_per_s=endpoint.estimates.throughput.per_s(self._clock.now()),
             running=endpoint.estimates.running,
+            least_depth=DEPTH_IN_TURNS_MIN if self._are_in_turns else DEPTH_MIN,
             line_is_full=endpoint.api.up.waiting > 0,
             input_bytes=endpoint.claimed.room_bytes,
         )

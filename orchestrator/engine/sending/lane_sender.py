@@ -75,13 +75,14 @@ class LaneSender:
         if not ready:
             return again_s
         run = self._turns.chosen(ready)
+        weight = self._turns.weight(run.run)
         unanswered_s = await self._unanswered_s(run)
         if unanswered_s:
             return unanswered_s
         if unanswered_s is None:
             most = ready[run.run]
             claims = await run.claim(self._operation, most)
-            self._turns.share.sent(run.run, len(claims), run.weight)
+            self._turns.share.sent(run.run, len(claims), weight)
             if len(claims) < most:
                 await run.look_ahead(self._operation)
             self._claimed.extend(claims)

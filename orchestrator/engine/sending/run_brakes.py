@@ -57,7 +57,7 @@ class RunBrakes:
         self._asked_at = 0
         self._breaker = Breaker(self._kept.breaker, failed=0)
         self._canary = CanaryJobs(run.id, ledger)
-        self._pace = RunPace(progress)
+        self.pace = RunPace(progress)
         self._claiming = 0
         self._stood: tuple[bool, Hold | None] = False, None
         """Whether it was stopped, and what held it, when that was looked at last."""
@@ -96,7 +96,7 @@ class RunBrakes:
         job = step.after
         if step.event is Event.CLAIMED:
             self._breaker.claimed(now)
-            self._pace.sending_since = self._pace.sending_since or now
+            self.pace.sending_since = self.pace.sending_since or now
         elif step.event is Event.DEFERRED:
             self._breaker.given_back()
         elif step.event is Event.REOPENED:
@@ -104,8 +104,10 @@ class RunBrakes:
             self._kept = msgspec.structs.replace(self._kept, judged_from=now)
         elif ended is not None and ended.execution is not None:
             self._tell(self._breaker.observe(ended.execution, self._settings().breaker, now))
+        if ended is not None and ended.took.timed:
+            self.pace.on_execution(ended.took.total_ms, is_last=job.state in TERMINAL)
         if job.state in TERMINAL:
-            self._pace.on_end(now)
+            self.pace.on_end(now)
         if job.id in self._canary.ids and (facts := self._canary.observe(job, self._settings().canary.share)):
             self._tell_canary(facts)
 
@@ -167,7 +169,7 @@ class RunBrakes:
             self._progress.nudge()
 
     def _tell_late(self) -> None:
-        if (late := self._pace.lateness(self._settings(), self._ledger.now())) is not None:
+        if (late := self.pace.lateness(self._settings(), self._ledger.now())) is not None:
             self._console.warn(f"{self.run.name}: {late}")
 
     # --- what they say
@@ -218,7 +220,7 @@ class RunBrakes:
     @property
     def why_late(self) -> str | None:
         """That it will probably not be finished in time, or is not; None where there is no such time, or it will."""
-        deadline, now = self._pace.deadline(self._settings(), self._ledger.now()), self._ledger.now()
+        deadline, now = self.pace.deadline(self._settings(), self._ledger.now()), self._ledger.now()
         return None if deadline is None else rules.lateness(deadline, now)
 
     @property
@@ -254,7 +256,7 @@ class RunBrakes:
             ended=progress.total - progress.unfinished,
             succeeded=progress.count(State.SUCCEEDED),
             outstanding=progress.at_service + self._claiming,
-            sending_since=self._pace.sending_since,
+            sending_since=self.pace.sending_since,
             canary=self._canary_out(settings, by_retry),
             budgets=tuple(
                 self._spent.budgets(
@@ -283,7 +285,7 @@ class RunBrakes:
 
     def _deadline(self, settings: RunSettings, endpoint: Endpoint | None) -> rules.DeadlineFacts | None:
         typical_us = None if endpoint is None else endpoint.estimates.durations.execution.p50_us
-        return self._pace.deadline(settings, self._ledger.now(), typical_us=typical_us)
+        return self.pace.deadline(settings, self._ledger.now(), typical_us=typical_us)
 
 
 def _text(setting: Setting[Any], settings: RunSettings) -> str:

@@ -103,7 +103,7 @@ def _decoded(learned: bytes) -> Learned:
         return Learned()
 
 
-_BOUNDS: Final = ("least_before", "most_before", "least_raised", "most_raised")
+_BOUNDS: Final = ("least_before", "most_before", "least_raised", "most_raised", "least_former", "most_former")
 
 _WRITE: Final = upsert(scaling_overrides, lambda new: {name: new[name] for name in ("rest_url", "lent_at", *_BOUNDS)})
 
@@ -151,14 +151,18 @@ class ScalingOverrides(Repository):
                 rest_url=row.rest_url,
                 lent_at=row.lent_at,
                 loan=ScalingOverride(
-                    before=Bounds(row.least_before, row.most_before), raised=Bounds(row.least_raised, row.most_raised)
+                    before=Bounds(row.least_before, row.most_before),
+                    raised=Bounds(row.least_raised, row.most_raised),
+                    former=None if row.most_former is None else Bounds(row.least_former, row.most_former),
                 ),
             )
             for row in await self._access.rows(query)
         ]
 
-    async def write(self, endpoint_id: int, rest_url: str, loan: ScalingOverride) -> None:
-        """Writes down what is about to be raised, in the place of what was known before. Raises `StorageError`."""
+    async def write(self, endpoint_id: int, rest_url: str, loan: ScalingOverride, *, at: int | None = None) -> None:
+        """Writes down what is about to be raised, or (`at`) was raised then, in the place of what was known before.
+        Raises `StorageError`.
+        """
         values = {
             "endpoint_id": endpoint_id,
             "rest_url": rest_url,
@@ -166,7 +170,9 @@ class ScalingOverrides(Repository):
             "most_before": loan.before.most,
             "least_raised": loan.raised.least,
             "most_raised": loan.raised.most,
-            "lent_at": self._access.now(),
+            "least_former": None if loan.former is None else loan.former.least,
+            "most_former": None if loan.former is None else loan.former.most,
+            "lent_at": self._access.now() if at is None else at,
         }
         await self._access.execute(_WRITE, values)
 

@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
@@ -102,6 +103,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, if it has one."""
+
+    workers: WorkersNow | None = None
+    """How the workers of its endpoint stand, where these follow what it needs."""
 
     finding: str | None = None
     """Why nothing of it has moved for a while, in one sentence, where something holds it up."""

@@ -112,6 +112,9 @@ class EndpointSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     workers_at: int | None = None
     """When it said so; None where nobody has asked."""
 
+    workers_most: int | None = None
+    """So many it might have at most, where that followed what its runs needed."""
+
     safe_until: int | None = None
     collected_at: int | None = None
     """When a result was last collected there."""

@@ -28,7 +28,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0037"
+SCHEMA_VERSION: Final = "0038"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -446,9 +446,12 @@ scaling_overrides = Table(
     Column("most_before", INTEGER, nullable=False),
     Column("least_raised", INTEGER, nullable=False),
     Column("most_raised", INTEGER, nullable=False),
+    Column("least_former", INTEGER),
+    Column("most_former", INTEGER),
     Column("lent_at", INTEGER, nullable=False),
 )
-"""How many workers endpoints may have whose bounds were raised for runs: before that, and since."""
+"""How many workers endpoints may have whose bounds were raised for runs: before that, since, and, until the account has
+carried out the latest change, what they were raised to until then."""
 
 heartbeats = Table(
     "heartbeats",

@@ -5,10 +5,12 @@ results.
 import hashlib
 import importlib.util
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.text.durations import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.settings.parsers.name_parsers import parse_path
@@ -20,6 +22,8 @@ from orchestrator.user_code import UserCodeError, call
 QUEUE_DEPTH_MAX: Final = 10_000_000
 RETENTION_US_MIN: Final = 1_000_000
 PROGRESS_EVERY_US_MIN: Final = 1_000_000
+WORKERS_MAX: Final = 10_000
+_WORKERS: Final = re.compile(r"(?:(?P<number>[0-9]{1,9})|auto:(?P<least>[0-9]{1,9})-(?P<most>[0-9]{1,9}))")
 
 
 def duration(parse: Callable[[int], int] = int, whole_us: Callable[[int], int] = int) -> ValueType[int]:
@@ -42,6 +46,25 @@ def parse_queue_depth(text: str) -> QueueDepth:
             raise ValueError(
                 f'"{text:.40}" is no queue depth; write auto, off, or a number from 1 to {QUEUE_DEPTH_MAX:,}'
             )
+
+
+def parse_workers(text: str) -> int | WorkerRange:
+    """How many workers there will be, or between which numbers they are to follow what is needed."""
+    match = _WORKERS.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text:.40}" is no number of workers; write auto:MIN-MAX, as in auto:2-30')
+    if match["number"] is not None:
+        least = most = int(match["number"])
+    else:
+        least, most = int(match["least"]), int(match["most"])
+    if not 1 <= least <= most <= WORKERS_MAX:
+        raise ValueError(f'"{text:.40}": workers go from 1 to {WORKERS_MAX:,}, the smaller number first')
+    return most if match["number"] is not None else WorkerRange(least, most)
+
+
+def format_workers(value: int | WorkerRange) -> str:
+    """The same as it is written."""
+    return str(value) if isinstance(value, int) else f"auto:{value.least}-{value.most}"
 
 
 def policy_duration(field: str) -> ValueType[int]:

@@ -64,7 +64,8 @@ async def test_of_a_new_endpoint_a_plan_knows_what_was_given_and_sends_nothing(t
     async with service.serving():
         found = await planned(PlanRequest(run=asked), service, clock)
         assert (found.rows, found.finish_s, found.known_from) == (100, None, None)
-        figures = PlanFigures(execution_us=10 * SECOND_US, workers=5, start_us=60 * SECOND_US)
+        figures = PlanFigures(execution_us=10 * SECOND_US, start_us=60 * SECOND_US)
+        asked = replace(asked, settings=RunSettings(workers=5))
         found = await planned(PlanRequest(run=asked, figures=figures), service, clock)
     assert found.finish_s == pytest.approx(202, rel=0.05), "eight workers are up already"
     assert (found.workers, found.workers_from, found.known_from) == (5, "as given", TimesSource.GIVEN)
@@ -133,8 +134,9 @@ async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
     clock = VirtualClock()
     service = SimulatedService(clock)
     run = request_in(tmp_path, jobs=10)
-    run = replace(run, connection=replace(run.connection, rest_url=URL), settings=RunSettings(price_per_second=given))
-    asked = PlanRequest(run=run, figures=PlanFigures(execution_us=10 * SECOND_US, workers=5))
+    settings = RunSettings(price_per_second=given, workers=5)
+    run = replace(run, connection=replace(run.connection, rest_url=URL), settings=settings)
+    asked = PlanRequest(run=run, figures=PlanFigures(execution_us=10 * SECOND_US))
     async with service.serving():
         cost = (await planned(asked, service, clock, account=partial(Priced, price=there))).cost
     assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
@@ -145,9 +147,9 @@ async def test_of_a_pool_each_member_is_asked_how_it_is_and_has_its_price(tmp_pa
     away = Scaling(workers_min=4, workers_max=4, machines=0)
     service = SimulatedService(clock, endpoints=(ENDPOINT, "dear", "away"), scaling={"away": away})
     members = (MemberSettings("dear", 0.3), MemberSettings("away", 0.2), MemberSettings(ENDPOINT, 0.1))
-    settings = RunSettings(prefer=Prefer.CHEAP, spill_after_us=60 * SECOND_US)
+    settings = RunSettings(prefer=Prefer.CHEAP, spill_after_us=60 * SECOND_US, workers=5)
     run = replace(request_in(tmp_path, jobs=200), members=members, settings=settings)
-    figures = PlanFigures(execution_us=10 * SECOND_US, workers=5)
+    figures = PlanFigures(execution_us=10 * SECOND_US)
     async with service.serving():
         await anyio.sleep(60)
         found = await planned(PlanRequest(run=run, figures=figures), service, clock)
@@ -237,8 +239,8 @@ async def test_a_ttl_that_no_execution_keeps_is_refused_with_the_numbers(tmp_pat
     asked = request_in(tmp_path, jobs=3)
     assert asked.settings is not None
     policy = replace(asked.settings.policy, ttl_ms=20_000)
-    run = replace(asked, settings=RunSettings(policy=policy))
-    figures = PlanFigures(execution_us=60 * SECOND_US, workers=1)
+    run = replace(asked, settings=RunSettings(policy=policy, workers=1))
+    figures = PlanFigures(execution_us=60 * SECOND_US)
     found = await planned(PlanRequest(run=run, figures=figures), service, clock)
     assert not found.is_feasible
     assert found.refused == (

@@ -81,10 +81,10 @@ def test_the_figures_that_are_given_reach_the_plan() -> None:
     words = ("--execution-time", "45s", "--workers", "7", "--cold-start", "2m", "--probe", "3", "--ttl", "2h")
     request = requested("plan", "in.jsonl", "--endpoint", LOCAL, *words)
     assert isinstance(request, PlanRequest)
-    assert request.figures == PlanFigures(execution_us=45 * SECOND_US, workers=7, start_us=120 * SECOND_US)
+    assert request.figures == PlanFigures(execution_us=45 * SECOND_US, start_us=120 * SECOND_US)
     assert (request.probe, request.run.name) == (3, "in")
     assert request.run.settings is not None
-    assert request.run.settings.ttl_us == 7_200 * SECOND_US
+    assert (request.run.settings.ttl_us, request.run.settings.workers) == (7_200 * SECOND_US, 7)
 
 
 def test_bad_figures_are_refused() -> None:

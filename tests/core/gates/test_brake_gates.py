@@ -165,6 +165,16 @@ def test_who_will_be_late_hears_when_and_what_would_be_needed() -> None:
     assert "2024-10-04 08:00 CEST" in (berlin or "")
 
 
+def test_where_turns_go_by_deadlines_these_tell_how_late_it_is() -> None:
+    late = due(left=7_200, late_in_turn_us=12 * MINUTE_US)
+    assert lateness(late, NOW) == (
+        "it ends 12 min after finish-by 2024-10-04 06:00 UTC, even where its turn comes by its deadline: 7,200 jobs have"
+        " no outcome yet"
+    )
+    assert lateness(due(left=7_200, late_in_turn_us=0), NOW) is None
+    assert lateness(due(jobs_per_s=None, late_in_turn_us=12 * MINUTE_US), NOW) is not None
+
+
 def test_what_is_over_is_told() -> None:
     assert "is over, and 5 jobs have no outcome yet" in why(only(deadline=due(finish_by=NOW, left=5)))
     assert only(deadline=due(finish_by=NOW, left=0)) is ANY

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.polling.admission import (
+    DEPTH_IN_TURNS_MIN,
     DEPTH_MIN,
     HORIZON_S,
     Throughput,
@@ -31,6 +32,7 @@ def test_the_queue_may_be_as_deep_as_is_asked_for_or_as_ten_minutes_of_the_endpo
     assert at_service_max(50, finished_per_s=100.0, running=5) == 55
     assert at_service_max("auto", finished_per_s=0.0, running=5) == DEPTH_MIN + 5
     assert at_service_max("auto", finished_per_s=100.0, running=5) == 100 * HORIZON_S + 5
+    assert at_service_max("auto", finished_per_s=0.1, running=5, least=DEPTH_IN_TURNS_MIN) == DEPTH_IN_TURNS_MIN + 5
 
 
 # --- throughput

@@ -2,7 +2,15 @@
 
 import pytest
 
-from orchestrator.core.pools.member import MemberSettings, dearest, price_at
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.pools.member import (
+    MemberSettings,
+    budget_per_day_at,
+    cheapest_first,
+    dearest,
+    discount,
+    price_at,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,3 +35,22 @@ def test_what_is_said_of_a_member_goes_before_what_is_said_of_all() -> None:
     members = [MemberSettings(endpoint="a", price_per_second=0.1), MemberSettings(endpoint="b")]
     assert [price_at(members, each, 0.5) for each in ("a", "b", "elsewhere")] == [0.1, 0.5, 0.5]
     assert price_at(members, "b", None) is None
+
+
+def test_what_a_cheaper_member_has_done_costs_less_than_at_the_dearest() -> None:
+    members = [MemberSettings("a", 0.1), MemberSettings("b", 0.3)]
+    took = {each: DurationTotals.one(10_000) for each in ("a", "b", "elsewhere")}
+    assert discount(members, None, took) == pytest.approx(2.0)
+    assert discount([], 0.5, took) == 0.0
+    assert discount([MemberSettings("a", 0.1), MemberSettings("b")], None, took) == 0.0
+
+
+def test_the_cheapest_comes_first_and_what_has_no_price_last() -> None:
+    members = [MemberSettings("a"), MemberSettings("b", 0.3), MemberSettings("c", 0.1), MemberSettings("d")]
+    assert cheapest_first(members, None) == ("c", "b", "a", "d")
+    assert cheapest_first(members, 0.2) == ("c", "a", "d", "b")
+
+
+def test_a_member_may_have_a_budget_of_its_own_for_a_day() -> None:
+    members = [MemberSettings("a", budget_per_day=3.0), MemberSettings("b")]
+    assert [budget_per_day_at(members, each, 5.0) for each in ("a", "b")] == [3.0, 5.0]

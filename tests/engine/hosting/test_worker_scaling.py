@@ -26,7 +26,7 @@ from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator
-from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.engine.hosting.lent_bounds import PutBack
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import LedgerBusyError, StoppedError, UsageError, leading
@@ -58,6 +58,7 @@ class Place:
         self.clock = VirtualClock()
         self.seen: list[tuple[int, int]] = []
         self.fails = False
+        self.takes_s = 20
         self.emulator = Emulator(
             EmulatorSettings(endpoints={"*": self._work}, propagation_s=0),
             clock=self.clock,
@@ -71,7 +72,7 @@ class Place:
 
     async def _work(self, _job: dict[str, Any]) -> object:
         self.seen.append(self.bounds)
-        await anyio.sleep(20)
+        await anyio.sleep(self.takes_s)
         if self.fails:
             raise ValueError("broken")
         return {}

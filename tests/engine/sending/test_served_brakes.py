@@ -473,6 +473,6 @@ async def test_no_more_ends_are_remembered_than_tell_how_fast_the_run_goes(tmp_p
     async def story(p: Process, _: SimulatedService, __: Handler) -> None:
         await p.finish()
         assert p.progress.count(State.SUCCEEDED) == 30
-        assert len(p.session.brakes._pace._ends) <= RATE_WINDOW_US // MINUTE_US
+        assert len(p.session.brakes.pace._ends) <= RATE_WINDOW_US // MINUTE_US
 
     await played(tmp_path / "db", story, works=True, jobs=30, workers=1, seconds=60.0)

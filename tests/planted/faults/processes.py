@@ -234,7 +234,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="workers are raised before the ledger knows what they were",
-        path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._raise",
+        path="orchestrator/engine/hosting/lent_bounds.py::LentBounds.change",
         old="await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._services.rest_url, loan)\ntry:",
         new="try:",
         tests=("tests/engine/hosting/test_worker_scaling.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
@@ -242,7 +242,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="workers that a person has changed are put back all the same",
         path="orchestrator/core/gates/scaling_override.py::restored",
-        old="most = override.before.most if now.most == override.raised.most else now.most",
+        old="most = override.before.most if now.most in {each.most for each in ours} else now.most",
         new="most = override.before.most",
         tests=(
             "tests/engine/hosting/test_worker_scaling.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",
