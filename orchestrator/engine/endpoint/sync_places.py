@@ -16,7 +16,9 @@ class SyncPlaces:
         self._limiter = limiter
         self._estimates = estimates
         self._warn = warn
-        self._are_worth = True
+        self.are_worth = True
+        """Whether jobs that may leave by both lanes were to leave by `/runsync`, too, as it was looked last."""
+
         self._is_announced = False
 
     def announce(self) -> None:
@@ -25,22 +27,20 @@ class SyncPlaces:
             self._is_announced = True
             self._warn(WHAT_A_CRASH_LOSES)
 
-    @property
-    def are_worth(self) -> bool:
-        """Whether jobs that may leave by both lanes are to leave by `/runsync`, too."""
+    def look(self) -> None:
+        """Finds out whether the places are worth it by now, and says so where that has changed."""
         typical_us, longest_us = self._estimates.durations.whole.p50_us, self._longest_us
-        worth = is_worth(typical_us, longest_us, was=self._are_worth)
-        if worth is not self._are_worth and typical_us is not None and longest_us is not None:
-            self._are_worth = worth
-            took, most = rough_duration(typical_us), rough_duration(longest_us)
-            if worth:
-                self._warn(f"jobs take {took} from their submission on by now: they leave by /runsync again, too")
-            else:
-                self._warn(
-                    f"jobs take {took} from their submission on, and a held answer is worth its place for {most}: they"
-                    " leave by /run alone until they are faster"
-                )
-        return worth
+        before, self.are_worth = self.are_worth, is_worth(typical_us, longest_us, was=self.are_worth)
+        if self.are_worth is before or typical_us is None or longest_us is None:
+            return
+        took, most = rough_duration(typical_us), rough_duration(longest_us)
+        if self.are_worth:
+            self._warn(f"jobs take {took} from their submission on by now: they leave by /runsync again, too")
+        else:
+            self._warn(
+                f"jobs take {took} from their submission on, and a held answer is worth its place for {most}: they"
+                " leave by /run alone until they are faster"
+            )
 
     @property
     def _longest_us(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import Final
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import Closed, RoomFacts
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import FairShare
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.deadline_turns import RunTurn, Turns, turns_of
@@ -64,6 +65,8 @@ class ClaimTurns:
         limiter = self._endpoint.api.limiter
         at_once = min(limiter.available(operation, AHEAD_US), CLAIM_MAX)
         wished_s = self._until_s(limiter.throttled_until(operation))
+        if operation is Operation.RUNSYNC and any(run.builder.via is Via.BOTH for run in self.runs.values()):
+            self._endpoint.sync_places.look()
         for run in self.runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)

@@ -189,20 +189,6 @@ async def test_the_limits_of_that_operation_bind(tmp_path: Path) -> None:
         assert (p.clock.now() - began_at) / 1e6 == pytest.approx(30 / 3 * 2.0, rel=0.3)
 
 
-async def test_what_is_cut_off_as_we_end_is_uncertain_and_goes_on(tmp_path: Path) -> None:
-    slow = Scripted(openai=replace_after(GOOD, 100.0))
-    async with process(tmp_path / "db", slow, jobs=requests(1), settings=DIRECT) as p:
-        await p.begin()
-        await p.until(State.SUBMITTING)
-        await anyio.sleep(1)
-    async with process(tmp_path / "db", Scripted(openai=GOOD), settings=DIRECT) as p:
-        await p.begin()
-        await p.finish()
-        assert await p.story() == [
-            "claimed", "unanswered uncertain", "retried uncertain", "claimed", "completed",
-        ]  # fmt: skip
-
-
 async def test_an_input_that_is_no_request_is_not_sent(tmp_path: Path) -> None:
     transport = Scripted(openai=GOOD)
     async with process(tmp_path / "db", transport, jobs=1, settings=DIRECT) as p:

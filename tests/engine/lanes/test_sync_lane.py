@@ -196,20 +196,6 @@ async def test_beside_run_no_place_is_held_for_long_jobs_and_that_is_said(tmp_pa
         } == set()
 
 
-async def test_what_is_cut_off_as_we_end_is_uncertain_and_goes_on(tmp_path: Path) -> None:
-    slow = Scripted(runsync=held(output=1, after_s=80.0))
-    async with process(tmp_path / "db", slow, jobs=1, settings=SYNC) as p:
-        await p.begin()
-        await p.until(State.SUBMITTING)
-        await anyio.sleep(1)
-    async with process(tmp_path / "db", Scripted(runsync=DONE), settings=SYNC) as p:
-        await p.begin()
-        await p.finish()
-        assert await p.story() == [
-            "claimed", "unanswered uncertain", "retried uncertain", "claimed", "completed",
-        ]  # fmt: skip
-
-
 async def test_the_service_is_told_how_long_to_hold_and_is_waited_for_longer(tmp_path: Path) -> None:
     transport = Scripted(runsync=held("IN_QUEUE", 100.0), status=COMPLETED)
     settings = replace(SYNC, policy=Policy(execution_timeout_ms=60_000))
