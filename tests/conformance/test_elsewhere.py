@@ -55,7 +55,7 @@ async def test_the_other_endpoints_of_runs_are_known_until_the_run_is_gone(open_
         assert (there.id, there.name, there.endpoint, there.service_url) == (1, "run", "big", run.service_url)
         [found] = await ledger.runs.elsewhere()
         assert (found.id, found.endpoint_id) == (run.id, there.endpoint_id)
-        assert await ledger.runs.elsewhere(beside.id) == []
+        assert await ledger.runs.elsewhere([beside.id]) == []
         assert await ledger.runs.take_back(run.id)
         await ledger.runs.intakes.clear("run")
         assert await ledger.runs.elsewhere() == []

@@ -36,7 +36,7 @@ async def _everywhere(ledger: Ledger) -> list[Run]:
 async def _at(ledger: Ledger, name: str, endpoint: str | None) -> Run:
     """The run `name` as it is at its endpoint, or at that one of the others. Raises `UsageError`."""
     run = await run_named(ledger, name, not_accepted=True)
-    there = [run, *await ledger.runs.elsewhere(run.id)]
+    there = [run, *await ledger.runs.elsewhere([run.id])]
     if endpoint is None and run.settings.members:
         known = ", ".join(each.endpoint for each in there)
         own = f"{run.name} has a pool, and each member has limits of its own"

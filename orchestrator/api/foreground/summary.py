@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.api.inspect.safe_offline import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
-from orchestrator.api.runs.run_costs import run_members
+from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.core.diagnosis.failed_executions import FailureKind
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
@@ -37,7 +37,7 @@ async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, 
         msgspec.structs.replace(each, state=before.state, why=before.why, jobs_per_s=before.jobs_per_s)
         if (before := said.get(each.endpoint)) is not None
         else each
-        for each in await run_members(ledger, run)
+        for each in (await members_by_run(ledger, [run])).get(run.id, ())
     ]
     return await _with_failures(ledger, run, msgspec.structs.replace(summary, members=tuple(members)))
 

@@ -99,7 +99,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     since = await ledger.jobs.outstanding_since()
 
     elsewhere: dict[int, list[str]] = {}
-    for run in await ledger.runs.elsewhere(None if only is None else only.id):
+    for run in await ledger.runs.elsewhere(None if only is None else [only.id]):
         elsewhere.setdefault(run.id, []).append(run.endpoint)
 
     async def state(run: Run) -> RunState:

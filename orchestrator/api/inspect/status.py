@@ -122,10 +122,8 @@ async def runs_now(
         return findings(Facts(ledger=worked_on, runs=[state]))
 
     found = [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
-    return [
-        await with_members(ledger, run, await with_retried(ledger, run, status, is_counted=is_counted))
-        for run, status in found
-    ]
+    found = await with_members(ledger, found)
+    return [await with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
 
 
 async def picture(

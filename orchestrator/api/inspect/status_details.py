@@ -1,20 +1,25 @@
-"""What of a run's status is asked of the ledger for that run alone."""
+"""What of the status of runs is asked of the ledger for some of them alone."""
+
+from collections.abc import Sequence
 
 import msgspec
 
 from orchestrator.api.outcomes.retried_failures import largest_retried
-from orchestrator.api.runs.run_costs import run_members
+from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.status import RunStatus
 
 
-async def with_members(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
-    """`status` of `run`, with what the members of its pool have done, where the process at work does not say it."""
-    if status.members or not run.settings.members:
-        return status
-    return msgspec.structs.replace(status, members=await run_members(ledger, run))
+async def with_members(ledger: Ledger, found: Sequence[tuple[Run, RunStatus]]) -> list[tuple[Run, RunStatus]]:
+    """Each run with its status, and with what the members of its pool have done, where the process at work does not
+    say it.
+    """
+    members = await members_by_run(ledger, [run for run, status in found if not status.members])
+    return [
+        (run, msgspec.structs.replace(status, members=members.get(run.id, status.members))) for run, status in found
+    ]
 
 
 async def with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:

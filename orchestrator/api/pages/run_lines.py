@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.api.runs.run_costs import costs_together, run_costs
+from orchestrator.api.runs.run_costs import costs_of, costs_together, executions_of
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import FlowOfRun
@@ -51,13 +51,13 @@ def _place(line: RunLine) -> int:
 async def _lines(
     ledger: Ledger, held_by: str | None, numbers: Collection[int], parts: Mapping[int, FlowOfRun], now: int
 ) -> dict[int, RunLine]:
-    executed = await ledger.jobs.brakes.executed()
     ended = await ledger.reports.run_list.ended_at(numbers)
     runs = {run.id: run for run in await ledger.runs.all(numbers)}
+    executions = await executions_of(ledger, runs.values())
     found: dict[int, RunLine] = {}
     for status in await runs_now(ledger, held_by, among=numbers, is_counted=False):
         if status.id in runs:
-            spent = (await run_costs(ledger, runs[status.id], status.jobs, executed)).spent
+            spent = costs_of(runs[status.id], status.jobs, executions).spent
             found[status.id] = _line(status, parts.get(status.id), spent, ended.get(status.id), now)
     return found
 

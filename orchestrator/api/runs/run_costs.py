@@ -1,7 +1,7 @@
 """What runs have cost so far, and what they will come to; and what each member of a pool has done of it."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,16 @@ from orchestrator.views.costs import CostView
 from orchestrator.views.members import MemberStatus, members_first
 
 AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
+
+
+class Executions(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs have executed, and where, as it is read once for all of them."""
+
+    took: Mapping[Place, DurationTotals]
+    """Of the whole ledger."""
+
+    names: Mapping[int, Mapping[int, str]]
+    """The endpoints at which each of them that has a pool may be, what these are called by their numbers."""
 
 
 class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,21 +42,25 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
     """What it will have spent once it is over: as many executions a job as so far, and at the price of these."""
 
 
-async def run_costs(
-    ledger: Ledger,
-    run: Run,
-    counts: Mapping[str, int],
-    executed: Mapping[Place, DurationTotals] | None = None,
-) -> RunCosts:
-    """What `run` costs; `counts` has its jobs by their states, and `executed` the executions of the whole ledger, where
-    they are known.
-    """
-    executed = await ledger.jobs.brakes.executed() if executed is None else executed
-    elsewhere = await ledger.runs.elsewhere(run.id) if run.settings.members else []
-    names = {each.endpoint_id: each.endpoint for each in (run, *elsewhere)}
-    took_at = executed_at(run, executed)
+async def executions_of(ledger: Ledger, runs: Iterable[Run]) -> Executions:
+    """What `runs` have executed, for `costs_of` each of them."""
+    pooled = [run for run in runs if run.settings.members]
+    names = {run.id: {run.endpoint_id: run.endpoint} for run in pooled}
+    for there in await ledger.runs.elsewhere(names) if names else ():
+        names[there.id][there.endpoint_id] = there.endpoint
+    return Executions(took=await ledger.jobs.brakes.executed(), names=names)
+
+
+async def run_costs(ledger: Ledger, run: Run, counts: Mapping[str, int]) -> RunCosts:
+    """What `run` costs; `counts` has its jobs by their states."""
+    return costs_of(run, counts, await executions_of(ledger, [run]))
+
+
+def costs_of(run: Run, counts: Mapping[str, int], executions: Executions) -> RunCosts:
+    """What `run` costs, whose `executions` are among these; `counts` has its jobs by their states."""
+    took_at, names = executed_at(run, executions.took), executions.names.get(run.id, {})
     discount = run.settings.discount({names.get(number, ""): took for number, took in took_at.items()})
-    return _costs(run, executed, counts, discount)
+    return _costs(run, executions.took, counts, discount)
 
 
 def executed_at(run: Run, executed: Mapping[Place, DurationTotals]) -> Mapping[int, DurationTotals]:
@@ -80,13 +94,18 @@ def _costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[s
     )
 
 
-async def run_members(ledger: Ledger, run: Run) -> tuple[MemberStatus, ...]:
-    """Those of the pool of `run`, and whoever else has done something of it; none where it has no pool."""
-    if not run.settings.members:
-        return ()
-    names = {each.endpoint_id: each.endpoint for each in (run, *await ledger.runs.elsewhere(run.id))}
-    took = executed_at(run, await ledger.jobs.brakes.executed())
-    outstanding = await ledger.runs.outstanding_of(run.id)
+async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tuple[MemberStatus, ...]]:
+    """Those of the pool of each of `runs` that has one, and whoever else has done something of it."""
+    pooled = [run for run in runs if run.settings.members]
+    if not pooled:
+        return {}
+    executions = await executions_of(ledger, pooled)
+    outstanding = await ledger.runs.outstanding_of([run.id for run in pooled])
+    return {run.id: _members(run, executions, outstanding.get(run.id, {})) for run in pooled}
+
+
+def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -> tuple[MemberStatus, ...]:
+    names, took = executions.names[run.id], executed_at(run, executions.took)
     members = [each.endpoint for each in run.settings.members]
     return tuple(
         MemberStatus.counted(
@@ -104,8 +123,8 @@ async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, Co
     priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None]
     if not priced:
         return {}
-    executed = await ledger.jobs.brakes.executed()
-    spent = {run.id: (await run_costs(ledger, run, {}, executed)).spent for run in priced}
+    executions = await executions_of(ledger, priced)
+    spent = {run.id: costs_of(run, {}, executions).spent for run in priced}
     return {run: cost for run, cost in spent.items() if cost is not None}
 
 

@@ -82,7 +82,7 @@ class RunHost:
             session = await self.runs.open_session(
                 run, control=self.control, taking=self.groups.taking, said=self._said
             )
-        for there in await self.ledger.runs.elsewhere(run.id):
+        for there in await self.ledger.runs.elsewhere([run.id]):
             await self.reach(there)
             await self.runs.extend(session, there)
         await self._reach_members(run, session)

@@ -60,7 +60,7 @@ class Sampler:
     """When the last sample was taken: no other one is earlier, whatever clocks say."""
 
     def __post_init__(self) -> None:
-        self.steps = StepMeter(self.endpoints.settings_of, self.ledger.now)
+        self.steps = StepMeter(self.endpoints.settings_of, self.endpoints.retries.name_of, self.ledger.now)
         self._began_at = self.ledger.now()
         self.ledger.writer.subscribe(self.steps.on_steps)
 

@@ -21,10 +21,15 @@ class _Usual:
 
 
 class StepMeter:
-    """By the numbers of runs and endpoints. `settings_of` says what a second of a worker costs."""
+    """By the numbers of runs and endpoints. `settings_of` says what a second of a worker costs at an endpoint, and
+    `name_of` what that is called, for a run.
+    """
 
-    def __init__(self, settings_of: Mapping[int, RunSettings], now: Callable[[], int]) -> None:
+    def __init__(
+        self, settings_of: Mapping[int, RunSettings], name_of: Callable[[int, int], str], now: Callable[[], int]
+    ) -> None:
         self._settings_of = settings_of
+        self._name_of = name_of
         self._now = now
         self.of_run: dict[int, StepCounts] = {}
         self.of_endpoint: dict[int, StepCounts] = {}
@@ -69,7 +74,7 @@ class StepMeter:
                 counts.submissions["accepted"] += usual.accepted
             if usual.told:
                 of_run.add_successes(usual.told)
-                of_endpoint.add_successes(usual.told, self._price(run))
+                of_endpoint.add_successes(usual.told, self._price(run, endpoint))
                 self.collected_at[endpoint] = self._now()
         self._usuals.clear()
 
@@ -78,13 +83,16 @@ class StepMeter:
         if step.event is Event.REOPENED:
             self.reopened.add(run)
         self._counts(self.of_run, run).add(step)
-        self._counts(self.of_endpoint, endpoint).add(step, self._price(run))
+        self._counts(self.of_endpoint, endpoint).add(step, self._price(run, endpoint))
         if step.event is Event.COMPLETED and step.is_executed:
             self.collected_at[endpoint] = self._now()
 
-    def _price(self, run: int) -> float | None:
+    def _price(self, run: int, endpoint: int) -> float | None:
         settings = self._settings_of.get(run)
-        return None if settings is None else settings.price
+        if settings is None:
+            return None
+        own = settings.price_at(self._name_of(run, endpoint)) if settings.members else None
+        return settings.price if own is None else own
 
     @staticmethod
     def _counts(of: dict[int, StepCounts], number: int) -> StepCounts:
@@ -94,7 +102,7 @@ class StepMeter:
 
     def beside(self, taken: Sequence[Transition]) -> "StepMeter":
         """What these steps alone come to, of which it is still to be told."""
-        other = StepMeter(self._settings_of, self._now)
+        other = StepMeter(self._settings_of, self._name_of, self._now)
         other.on_steps(taken)
         other.add_up()
         return other

@@ -107,9 +107,9 @@ _OUTSTANDING_AT: Final = (
 )
 
 _OUTSTANDING_OF: Final = (
-    select(jobs.c.endpoint_id, func.count())
-    .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.run_id == bindparam("run"))
-    .group_by(jobs.c.endpoint_id)
+    select(jobs.c.run_id, jobs.c.endpoint_id, func.count())
+    .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"), jobs.c.run_id.in_(IN_BATCH))
+    .group_by(jobs.c.run_id, jobs.c.endpoint_id)
 )
 
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
@@ -212,9 +212,9 @@ class Runs(Repository):
         await connection.execute(delete(run_endpoints).where(run_endpoints.c.run_id == run))
         return True
 
-    async def elsewhere(self, run: int | None = None) -> list[Run]:
-        """Each run, or that one, as it is at every other endpoint than its own to which jobs of it were sent again."""
-        rows = await self._access.rows(*_ALL_ELSEWHERE.of(None if run is None else [run]))
+    async def elsewhere(self, among: Collection[int] | None = None) -> list[Run]:
+        """Each run, or each of these, as it is at every other endpoint than its own to which jobs of it were sent."""
+        rows = await self._access.rows(*_ALL_ELSEWHERE.of(among))
         return [_run_of(row) for row in rows]
 
     async def at_endpoint(self, run: Run, endpoint: str) -> Run:
@@ -303,9 +303,12 @@ class Runs(Repository):
             found |= {endpoint: counted.get(endpoint, 0) for endpoint in spread}
         return found
 
-    async def outstanding_of(self, run: int) -> dict[int, int]:
-        """How many jobs of `run` are outstanding at each endpoint where any is."""
-        return {row[0]: row[1] for row in await self._access.rows(_OUTSTANDING_OF, {"run": run})}
+    async def outstanding_of(self, among: Collection[int]) -> dict[int, dict[int, int]]:
+        """How many jobs of each of these runs are outstanding at each endpoint where any is."""
+        found: dict[int, dict[int, int]] = {}
+        for run, endpoint, number in await self._access.rows(_OUTSTANDING_OF, batch_of(among)):
+            found.setdefault(run, {})[endpoint] = number
+        return found
 
 
 async def write_counted(access: Access, block: Block[Result], run: int, tell: TellCounts | None) -> Result:

@@ -7,10 +7,12 @@ import pytest
 from orchestrator.api.pages.run_lines import run_lines
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.settings.run_settings import RunSettings
+from tests.api.inspect.test_many_runs import statements
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, opened
 from tests.ledger.pipelines import applied
@@ -38,6 +40,23 @@ async def test_runs_are_lines_newest_first_with_their_figures(tmp_path: Path) ->
         assert old.took_s == pytest.approx((old.ended_at - old.began_at) / S)
         assert old.spent is not None
         assert await run_lines(ledger, None, among=[]) == ()
+
+
+async def test_more_runs_that_have_pools_take_no_more_questions(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        pool = RunSettings(members=(MemberSettings("ep", 0.5), MemberSettings("other", 1.0)))
+        numbers = []
+        for number in (1, 2, 3):
+            run = await a_run(ledger, name=f"night-{number}", settings=pool)
+            await ledger.runs.at_endpoint(run, "other")
+            await brought_to(ledger, State.SUCCEEDED, AT + number * 10 * S, job=number)
+            numbers.append(run.id)
+        with statements() as asked_of_one:
+            await run_lines(ledger, None, among=numbers[:1])
+        with statements() as asked_of_all:
+            lines = await run_lines(ledger, None, among=numbers)
+        assert len(asked_of_all) == len(asked_of_one)
+        assert [line.spent is not None for line in lines] == [True] * 3
 
 
 async def test_stages_are_folded_under_their_flow_whichever_of_them_is_asked_for(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.runs.run_costs import run_members
+from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.errors import UsageError
@@ -37,7 +37,8 @@ async def run_now(d: Desk) -> Run:
 
 async def done_at(d: Desk) -> dict[str, int]:
     async with read_ledger(d.ledger, connect=d.dependencies.connect_to(d.ledger)) as ledger:
-        return {each.endpoint: each.done for each in await run_members(ledger, await run_now(d))}
+        run = await run_now(d)
+        return {each.endpoint: each.done for each in (await members_by_run(ledger, [run])).get(run.id, ())}
 
 
 async def test_a_run_whose_workers_are_away_gets_help_and_stays_the_same_run(tmp_path: Path) -> None:

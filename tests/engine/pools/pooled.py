@@ -56,7 +56,7 @@ class Pooled:
 
     async def done_at(self) -> Counter[str]:
         """How many jobs have their result from each endpoint."""
-        names = {each.endpoint_id: each.endpoint for each in await self.p.ledger.runs.elsewhere(self.p.run.id)}
+        names = {each.endpoint_id: each.endpoint for each in await self.p.ledger.runs.elsewhere([self.p.run.id])}
         names[self.p.run.endpoint_id] = self.p.run.endpoint
         jobs = await self.p.ledger.jobs.of(range(1, self.p.progress.total + 1))
         return Counter(names[job.endpoint] for job in jobs.values() if job.state == "succeeded")

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.runs.run_costs import run_costs, run_members
+from orchestrator.api.runs.run_costs import members_by_run, run_costs
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.pools.member_health import THROTTLED, MemberState
 from orchestrator.settings.run_settings import RunSettings
@@ -48,7 +48,9 @@ async def test_each_member_is_told_with_what_it_does_and_what_that_costs(tmp_pat
         await samples.take()
         series = await pool.p.ledger.samples.runs.latest([pool.p.run.id])
         assert series[pool.p.run.id].spent == pytest.approx(0.5 * slow.done + 2.0 * quick.done)
-        by_ledger = await run_members(pool.p.ledger, pool.p.run)
+        places = await pool.p.ledger.samples.endpoints.latest(pool.p.endpoints)
+        assert sorted(each.spent for each in places.values()) == pytest.approx([0.5 * slow.done, 2.0 * quick.done])
+        by_ledger = (await members_by_run(pool.p.ledger, [pool.p.run]))[pool.p.run.id]
         assert [each.endpoint for each in by_ledger] == [SLOW, QUICK]
         assert [each.done for each in by_ledger] == [slow.done, quick.done]
         assert [each.state for each in by_ledger] == [None, None], "nobody asks how they are"
@@ -73,7 +75,7 @@ async def test_who_is_no_member_any_more_is_told_for_what_it_has_done(tmp_path: 
         settings = RunSettings(members=(MemberSettings(SLOW), MemberSettings("other")))
         await pool.p.ledger.runs.configure(pool.p.run.id, settings)
         [run] = await pool.p.ledger.runs.all([pool.p.run.id])
-        members = await run_members(pool.p.ledger, run)
+        members = (await members_by_run(pool.p.ledger, [run]))[run.id]
         assert [(each.endpoint, each.done > 0) for each in members] == [(SLOW, True), (QUICK, True)]
         await pool.p.finish()
 
@@ -93,4 +95,4 @@ async def test_without_a_pool_there_are_no_members(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4}, jobs=4) as pool:
         await pool.run()
         assert told(pool) == {}
-        assert await run_members(pool.p.ledger, pool.p.run) == ()
+        assert await members_by_run(pool.p.ledger, [pool.p.run]) == {}
