@@ -64,6 +64,8 @@ async def test_what_has_begun_meanwhile_is_owed_nothing_any_more(open_file: Open
     async with open_file() as ledger:
         await at_two_members(ledger)
         await ledger.jobs.cancels.owe([1, 2], CancelWhy.MOVED, now=AT)
+        assert await ledger.jobs.cancels.is_waited_for(await submission_of(ledger, 1))
+        assert not await ledger.jobs.cancels.is_waited_for(await submission_of(ledger, 1) + 10**6)
         await ledger.jobs.cancels.drop([await submission_of(ledger, 1)])
         assert await owed(ledger) == {await submission_of(ledger, 2)}
         assert [(await job_now(ledger, job)).state for job in (1, 2)] == [State.OUTSTANDING] * 2, "nothing was moved"

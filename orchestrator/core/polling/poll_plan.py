@@ -41,7 +41,8 @@ class PollPlan:
     `learned` is of the times from submission to finish, `execution` of those in execution alone.
     `watch_of` is how often a resumable job is asked how far it is (`Entry.watch_us`), None of any other: what was
     learned of other jobs says nothing of when it ends.
-    Whoever asks takes a job by `next`, and hands it back by `schedule`, `refresh` or `drop`.
+    Whoever asks takes a job by `next`, or out of its turn by `take`, and hands it back by `schedule`, `refresh` or
+    `drop`.
     """
 
     def __init__(
@@ -78,13 +79,10 @@ class PollPlan:
         """The entry of `job`, if it is outstanding."""
         return self._entries.get(job)
 
-    def waiting(self, run: int) -> list[Job]:
-        """The outstanding jobs of `run` of which nobody has heard that their execution has begun."""
-        return [entry.job for entry in self._entries.values() if entry.job.run == run and entry.begun_at is None]
-
-    def of_run(self, run: int) -> list[Job]:
-        """All that are outstanding of `run`."""
-        return [entry.job for entry in self._entries.values() if entry.job.run == run]
+    def of_run(self, run: int, *, are_begun: bool = True) -> list[Job]:
+        """All outstanding jobs of `run`, or those alone of which nobody has heard that their execution has begun."""
+        entries = [entry for entry in self._entries.values() if entry.job.run == run]
+        return [entry.job for entry in entries if are_begun or entry.begun_at is None]
 
     def allow(self, per_s: float, *, share: float = 1.0) -> None:
         """So many questions a second there may be from now on; for the moment, after 429s, that `share` of it."""
@@ -187,10 +185,15 @@ class PollPlan:
         self._plan_timeless()
         deadlines = self.deadlines
         entry = deadlines.pressing(now) or self._wished(now) or deadlines.pressing_missing(now)
-        if entry is not None:
-            deadlines.take_out(entry)
-            entry.is_asked, entry.is_hinted = True, False
-        return entry
+        return None if entry is None else _taken(entry, deadlines)
+
+    def take(self, job: int, submission: int) -> Entry | None:
+        """`job`, to ask for that `submission` of it out of its turn; None where it is not outstanding by that, or is
+        being asked for.
+        """
+        entry = self._entries.get(job)
+        is_free = entry is not None and entry.job.submission == submission and not entry.is_asked
+        return _taken(entry, self.deadlines) if entry is not None and is_free else None
 
     def _wished(self, now: int) -> Entry | None:
         """The job that should be asked for now, whatever the deadlines are."""
@@ -286,3 +289,10 @@ class PollPlan:
     def _due(self, ask_at: int, job: int) -> Entry | None:
         entry = self._entries.get(job)
         return entry if entry is not None and entry.ask_at == ask_at and not entry.is_asked else None
+
+
+def _taken(entry: Entry, deadlines: Deadlines) -> Entry:
+    """`entry`, which is being asked for now."""
+    deadlines.take_out(entry)
+    entry.is_asked, entry.is_hinted = True, False
+    return entry

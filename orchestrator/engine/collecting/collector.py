@@ -43,6 +43,9 @@ from orchestrator.units import SECOND_US
 
 IDLE_S: Final = 5.0
 
+TURN_S_MAX: Final = 30.0
+"""For so long leave is waited for to ask out of turn."""
+
 
 class Collector:
     """Collects for one endpoint. `task_pool` is where questions in flight live."""
@@ -112,8 +115,33 @@ class Collector:
 
     # --- one question
 
-    async def _ask(self, entry: Entry, permit: Permit) -> None:
-        """Asks for one job and acts on the answer."""
+    async def ask_for(self, job: int, submission: int) -> str | None:
+        """Asks for that `submission` of `job` out of its turn, and acts on the answer as on any other; returns the
+        status that was told.
+
+        None where none was, where no question is wanted for now, and where `job` is being asked for anyway or is not
+        outstanding by that submission.
+        """
+        permit = await self._endpoint.api.limiter.permit_within(Operation.STATUS, TURN_S_MAX)
+        if permit is None:
+            return None
+        entry = self._plan.take(job, submission) if self._turns.wait_us() == 0 else None
+        if entry is None:
+            permit.give_back()
+            return None
+        told, answered = list[str | None](), anyio.Event()
+
+        async def ask(entry: Entry) -> None:
+            told.append(await self._ask(entry, permit))
+            answered.set()
+
+        self._turns.asked()
+        self._task_pool.launch(partial(ask, entry))  # whoever waits may be cut off, and what was told is kept
+        await answered.wait()
+        return told[0]
+
+    async def _ask(self, entry: Entry, permit: Permit) -> str | None:
+        """Asks for one job and acts on the answer; returns the status that was told, if any was."""
         job, sent_at = entry.job, self._clock.now()
         assert job.remote_id is not None
         try:
@@ -140,6 +168,7 @@ class Collector:
             await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
         if job.id not in self._posted:
             self._obey_hint(entry)
+        return outcome.record.status if isinstance(outcome, Terminal | Unfinished) else None
 
     def _obey_hint(self, entry: Entry) -> None:
         """Asks anew at once where a hint came while the answer was on its way, and that did not settle the job."""

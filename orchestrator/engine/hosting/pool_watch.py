@@ -85,7 +85,7 @@ class PoolWatch:
                 if pool.has_other(number):
                     await self._leave(pool, number, pool.members[number])
             for number, surplus in pool.surpluses.items() if self._sends(pool.run) else ():
-                waiting = pool.members[number].endpoint.outstanding.plan.waiting(pool.run)
+                waiting = pool.members[number].endpoint.outstanding.plan.of_run(pool.run, are_begun=False)
                 first = [job for job in waiting if job.attempt <= 1]  # others are here since they failed elsewhere
                 await self._move(first[-surplus:])
         for number in changed:
@@ -103,7 +103,7 @@ class PoolWatch:
                 await self._ledger.writer.apply([_in_doubt(member, job) for job in plan.of_run(pool.run)[:MOVED_MAX]])
             return
         moving = self._moving[number]
-        waiting = [job for job in plan.waiting(pool.run) if job.submission not in moving][:MOVED_MAX]
+        waiting = [job for job in plan.of_run(pool.run, are_begun=False) if job.submission not in moving][:MOVED_MAX]
         moving |= {job.submission or 0 for job in waiting}
         await self._move(waiting)
 

@@ -7,6 +7,7 @@ is harmless; what came of it, `/status` says.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -17,14 +18,8 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.stuck_jobs import QUEUED
-from orchestrator.core.service.outcomes import (
-    TERMINAL_STATUSES,
-    Terminal,
-    Unfinished,
-    cancel_outcome,
-    status_outcome,
-)
-from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES, cancel_outcome
+from orchestrator.engine.hosting.endpoint_registry import ServedEndpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.errors import NotSent, Unanswered
@@ -49,11 +44,13 @@ CLOSE_LOOKS_FOR_US: Final = 180_000_000
 
 
 class Canceller:
-    """Settles what is owed at `endpoints`, as `owed` tells; a job whose `/cancel` was answered is asked for at once."""
+    """Settles what is owed at the endpoints that are `served`, as `owed` tells; a job whose `/cancel` was answered is
+    asked for at once.
+    """
 
-    def __init__(self, ledger: Ledger, endpoints: Mapping[int, Endpoint], owed: Subscribers) -> None:
+    def __init__(self, ledger: Ledger, served: Mapping[int, ServedEndpoint], owed: Subscribers) -> None:
         self._ledger = ledger
-        self._endpoints = endpoints
+        self._served = served
         self._wakeup = Wakeup()
         self._troubles: dict[int, int] = {}
         self._polling = anyio.Lock()
@@ -98,78 +95,82 @@ class Canceller:
         return min(look_s, (later[0].cancel_at - now) / SECOND_US) if later else look_s
 
     async def _cancel_all(self, page: list[OwedCancel]) -> None:
-        until: dict[int, int | None] = {}
+        found = _Found()
         try:
             async with anyio.create_task_group() as group:
                 for owed in page:
-                    endpoint = self._endpoints.get(owed.endpoint)
-                    if endpoint is not None:  # else it is owed by the process that will serve that endpoint
-                        group.start_soon(self._cancel, endpoint, owed, until)
+                    served = self._served.get(owed.endpoint)
+                    if served is not None:  # else it is owed by the process that will serve that endpoint
+                        group.start_soon(self._cancel, served, owed, found)
         finally:
-            if until:
+            if found.until:
                 with anyio.CancelScope(shield=True):  # what was answered need not be asked for again
-                    await self._ledger.jobs.cancels.settle(until)
-        for owed in page:
-            if owed.submission in until and owed.why is not CancelWhy.EXTRA:
-                self._endpoints[owed.endpoint].outstanding.hint(owed.job)
+                    await self._ledger.jobs.cancels.settle(found.until)
+        for owed in found.sent:
+            if owed.why is not CancelWhy.EXTRA:
+                self._served[owed.endpoint].endpoint.outstanding.hint(owed.job)
 
-    async def _cancel(self, endpoint: Endpoint, owed: OwedCancel, until: dict[int, int | None]) -> None:
-        """One request; `until` learns when the next one is due, or that none is."""
-        permit = await endpoint.api.limiter.permit_within(Operation.CANCEL, TURN_S_MAX)
+    async def _cancel(self, served: ServedEndpoint, owed: OwedCancel, found: "_Found") -> None:
+        """One request, unless it turns out that there is to be none."""
+        api = served.endpoint.api
+        permit = await api.limiter.permit_within(Operation.CANCEL, TURN_S_MAX)
         if permit is None:
-            until[owed.submission] = self._ledger.now() + BACKOFF_S_MAX * SECOND_US
+            found.until[owed.submission] = self._ledger.now() + BACKOFF_S_MAX * SECOND_US
             return
         if not await self._ledger.jobs.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return
-        if owed.why is CancelWhy.MOVED and (status := await self._status(endpoint, owed)) != QUEUED:
-            permit.give_back()
-            await self._leave(owed, status, until)
-            return
+        if owed.why is CancelWhy.MOVED:  # it may have begun meanwhile, and would be cut off
+            status = await served.collector.ask_for(owed.job, owed.submission)
+            if status != QUEUED:
+                permit.give_back()
+                await self._leave(owed, status, found)
+                return
         try:
-            again = cancel_outcome(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
+            again = cancel_outcome(await api.cancel(permit, owed.remote_id), owed.remote_id)
         except (NotSent, Unanswered) as error:
             again = cancel_outcome(error, owed.remote_id)
+        found.sent.append(owed)
         if again is None:
-            self._troubles.pop(owed.submission, None)
-            until[owed.submission] = None
-            return
-        self._put_off(owed, again.retry_after_s or 0, until)
+            self._settle(owed, found)
+        else:
+            self._put_off(owed, again.retry_after_s or 0, found)
 
-    def _put_off(self, owed: OwedCancel, asked_s: float, until: dict[int, int | None]) -> None:
+    def _settle(self, owed: OwedCancel, found: "_Found") -> None:
+        self._troubles.pop(owed.submission, None)
+        found.until[owed.submission] = None
+
+    def _put_off(self, owed: OwedCancel, asked_s: float, found: "_Found") -> None:
         troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
         asked_us = int(min(asked_s, BACKOFF_S_MAX) * SECOND_US)
-        until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
+        found.until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
 
-    async def _status(self, endpoint: Endpoint, owed: OwedCancel) -> str | None:
-        """How the submission stands; None where that was not told. What is to be moved may have begun meanwhile, and
-        would be cut off by its `/cancel`.
-        """
-        permit = await endpoint.api.limiter.permit_within(Operation.STATUS, TURN_S_MAX)
-        if permit is None:
-            return None
-        try:
-            answer = await endpoint.api.status(permit, owed.remote_id)
-        except (NotSent, Unanswered):
-            return None
-        found = status_outcome(answer, owed.remote_id)
-        return found.record.status if isinstance(found, Unfinished | Terminal) else None
-
-    async def _leave(self, owed: OwedCancel, status: str | None, until: dict[int, int | None]) -> None:
-        """What is to be moved does not wait there any more, as its `status` says; where that is None nobody knows.
+    async def _leave(self, owed: OwedCancel, status: str | None, found: "_Found") -> None:
+        """What is to be moved does not wait there any more, as its `status` says; where that is None nobody has told.
 
         Of what is over it stays known why it was to be cancelled: that may be what ended it, by a request whose answer
         nobody has heard.
         """
-        if status is None:
-            self._put_off(owed, 0, until)
-            return
-        self._troubles.pop(owed.submission, None)
         if status in TERMINAL_STATUSES:
-            until[owed.submission] = None
-            return
-        await self._ledger.jobs.cancels.drop([owed.submission])
-        self._endpoints[owed.endpoint].outstanding.hint(owed.job)
+            self._settle(owed, found)
+        elif status is not None:
+            self._troubles.pop(owed.submission, None)
+            await self._ledger.jobs.cancels.drop([owed.submission])
+        elif await self._ledger.jobs.cancels.is_waited_for(submission=owed.submission):
+            self._put_off(owed, 0, found)
+        else:
+            self._settle(owed, found)
+
+
+@dataclass(eq=False)
+class _Found:
+    """What has come of a page of debts."""
+
+    until: dict[int, int | None] = field(default_factory=dict)
+    """When the next request for a submission is due; None where none is."""
+
+    sent: list[OwedCancel] = field(default_factory=list)
+    """Those of which a `/cancel` has left."""
 
 
 def _parted(page: Sequence[OwedCancel], now: int) -> tuple[list[OwedCancel], list[OwedCancel]]:

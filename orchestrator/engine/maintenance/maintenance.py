@@ -59,7 +59,7 @@ class Maintenance:
             webhooks=webhooks,
             every_s=dependencies.sample_every_s,
         )
-        self.canceller = Canceller(ledger, served, endpoints.owed)
+        self.canceller = Canceller(ledger, endpoints.served, endpoints.owed)
         self.stuck = StuckJobs(ledger=ledger, endpoints=served, warn=console.warn, owed=endpoints.owed)
         self.reconciler = Reconciler(ledger=ledger, endpoints=served)
         self.pruner = Pruner(ledger=ledger, clock=dependencies.clock, settings_of=settings_of)

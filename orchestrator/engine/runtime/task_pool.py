@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from anyio.abc import TaskGroup
 
-Request = Callable[[], Awaitable[None]]
+Request = Callable[[], Awaitable[object]]
 
 
 class TaskPool:

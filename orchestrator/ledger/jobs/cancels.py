@@ -52,6 +52,15 @@ _DUE: Final = (
 _IS_OWED: Final = select(submissions.c.id).where(
     submissions.c.id == bindparam("submission"), submissions.c.cancel_at.is_not(None)
 )
+_IS_WAITED_FOR: Final = (
+    select(submissions.c.id)
+    .join(jobs, jobs.c.id == submissions.c.job_id)
+    .where(
+        submissions.c.id == bindparam("submission"),
+        jobs.c.submission_id == submissions.c.id,
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+    )
+)
 _SETTLE: Final = (
     update(submissions)
     .values(cancel_at=field(1))
@@ -156,6 +165,10 @@ class Cancels(Repository):
     async def is_owed(self, submission: int) -> bool:
         """Whether a `/cancel` of this submission is owed still."""
         return bool(await self._access.rows(_IS_OWED, {"submission": submission}))
+
+    async def is_waited_for(self, submission: int) -> bool:
+        """Whether its job is to end by this submission, as far as is known: it is the latest, and at the service."""
+        return bool(await self._access.rows(_IS_WAITED_FOR, {"submission": submission}))
 
     async def why(self, submission: int) -> CancelWhy | None:
         """Why this submission is, or was, to be cancelled; None where it is not."""

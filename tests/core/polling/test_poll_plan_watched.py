@@ -110,5 +110,18 @@ def test_it_knows_what_is_outstanding_of_a_run_and_what_of_that_waits() -> None:
     entries[0].begun_at = EPOCH_AT
     run = entries[0].job.run
     assert [each.id for each in plan.of_run(run)] == [1, 2]
-    assert [each.id for each in plan.waiting(run)] == [2]
-    assert plan.of_run(run + 1) == plan.waiting(run + 1) == []
+    assert [each.id for each in plan.of_run(run, are_begun=False)] == [2]
+    assert plan.of_run(run + 1) == plan.of_run(run + 1, are_begun=False) == []
+
+
+def test_one_is_taken_out_of_its_turn_by_its_submission_and_once() -> None:
+    plan = a_plan(None)
+    entry = plan.add(job(1))
+    submission = entry.job.submission or 0
+    assert plan.take(2, submission) is None
+    assert plan.take(1, submission + 1) is None
+    assert plan.take(1, submission) is entry
+    assert plan.take(1, submission) is None, "it is being asked for"
+    assert plan.next(EPOCH_AT + MINUTE) is None
+    plan.schedule(entry, EPOCH_AT)
+    assert plan.next(EPOCH_AT + MINUTE) is entry

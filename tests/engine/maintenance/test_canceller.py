@@ -344,3 +344,29 @@ async def test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_hear
         await p.finish()
         assert await p.story() == ["claimed", "accepted", "deferred", "claimed", "accepted", "completed"]
         assert transport.of("cancel") == []
+
+
+async def test_a_result_that_is_met_on_the_way_to_a_move_is_taken_and_not_asked_for_again(tmp_path: Path) -> None:
+    transport = Scripted(run=says("IN_QUEUE", "r-1"), status=COMPLETED)
+    async with process(tmp_path / "db", transport) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING)
+        await p.ledger.jobs.cancels.owe([1], CancelWhy.MOVED, now=p.clock.now())
+        await p.canceller.finish()
+        await p.finish()
+        assert await p.story() == ["claimed", "accepted", "completed"]
+        assert len(transport.of("status")) == 1
+        assert transport.of("cancel") == []
+
+
+async def test_what_was_to_be_moved_and_is_over_by_a_webhook_is_owed_nothing_more(tmp_path: Path) -> None:
+    transport = Scripted(run=in_turn(says("IN_QUEUE", "r-1"), says("IN_QUEUE", "r-2")))
+    async with process(tmp_path / "db", transport, webhooks=True) as p:
+        await p.start("dispatcher", "inbox")
+        await p.until(State.OUTSTANDING)
+        await p.ledger.jobs.cancels.owe([1], CancelWhy.MOVED, now=p.clock.now())
+        await tell(p, await submission_of(p), says("CANCELLED", "r-1"))
+        await p.until_event(lambda step: step.after.remote_id == "r-2")
+        await p.canceller.finish()
+        assert await owed(p) == []
+        assert transport.of("status") == transport.of("cancel") == []

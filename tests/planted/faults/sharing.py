@@ -21,9 +21,19 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is to be moved is cancelled though it has begun",
         path="orchestrator/engine/maintenance/canceller.py::Canceller._cancel",
-        old="(status := await self._status(endpoint, owed)) != QUEUED",
-        new="(status := QUEUED) != QUEUED",
+        old="status = await served.collector.ask_for(owed.job, owed.submission)",
+        new="status = QUEUED",
         tests=(_STAYS,),
+    ),
+    Fault(
+        name="before a move it is asked for whatever the job was sent as since",
+        path="orchestrator/core/polling/poll_plan.py::PollPlan.take",
+        old="is_free = entry is not None and entry.job.submission == submission and not entry.is_asked",
+        new="is_free = entry is not None and not entry.is_asked",
+        tests=(
+            "tests/core/polling/test_poll_plan_watched.py::test_one_is_taken_out_of_its_turn_by_its_submission_and_once",
+            f"{_CANCELS}test_what_was_to_be_moved_and_is_over_by_a_webhook_is_owed_nothing_more",
+        ),
     ),
     Fault(
         name="what had begun before it was cancelled is sent anew as if it had not",
@@ -93,8 +103,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what was cancelled without an answer is taken for cancelled by somebody else",
         path="orchestrator/engine/maintenance/canceller.py::Canceller._leave",
-        old="if status in TERMINAL_STATUSES:",
-        new="if False:",
+        old="if status in TERMINAL_STATUSES:\n    self._settle(owed, found)\nelif status is not None:",
+        new="if status is not None:",
         tests=(
             f"{_CANCELS}test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_heard_that_it_was_cancelled",
         ),
