@@ -61,6 +61,11 @@ Work = Callable[[bytes, int], WorkerResult]
 """What a worker makes of an input in its so manieth execution of the job (from 1)."""
 
 
+BROKEN_S = 0.001
+BROKEN = WorkerResult(error="CUDA error: no kernel image is available for execution on the device")
+"""How soon, and with what, executions end at an endpoint whose workers can do nothing."""
+
+
 def echo(raw_input: bytes, _number: int) -> WorkerResult:
     return WorkerResult(output=raw_input)
 
@@ -150,6 +155,7 @@ class SimulatedService:
         self._work = work
         self.long_work = long_work
         self._yields = yields
+        self.broken: set[str] = set()  # the endpoints where executions fail at once
         self.is_gone = False
         """Whether nobody reaches it."""
 
@@ -243,7 +249,8 @@ class SimulatedService:
         while self._ends and self._ends[0][0] <= now:
             _, _, endpoint, execution = heapq.heappop(self._ends)
             if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
-                self._done(execution, self._work(bare(execution.input), execution.number), now)
+                is_broken = endpoint in self.broken
+                self._done(execution, BROKEN if is_broken else self._work(bare(execution.input), execution.number), now)
 
         while self._acts and self._acts[0][0] <= now:
             _, _, endpoint, execution, begun_at, acts, act = heapq.heappop(self._acts)
@@ -293,7 +300,7 @@ class SimulatedService:
                     self._next_act(endpoint, execution, now, self.long_work.acts(execution.input))
                 elif not execution.silent:
                     seconds = self._seconds(self._rng) * self._speeds.get(endpoint, 1.0)
-                    ends_at = now + round(seconds * SECOND_US)
+                    ends_at = now + round((BROKEN_S if endpoint in self.broken else seconds) * SECOND_US)
                     heapq.heappush(self._ends, (ends_at, next(self._numbers), endpoint, execution))
 
     def _try(self, now: int, deliveries: TaskGroup) -> None:

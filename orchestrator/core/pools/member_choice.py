@@ -28,7 +28,8 @@ GAIN_US: Final = 30 * SECOND_US
 how fast members are is not known well."""
 
 FIRST: Final = 4
-"""So many jobs a member gets beyond its workers of which nothing is known, and twice as many as have ended."""
+"""So many jobs a member gets of which nothing is known, or twice its workers if that is more, and twice as many as have
+succeeded. It gets no more where so many have failed one after another, and not so at another member."""
 
 NEAR_US: Final = 1_000.0
 """To within this time it is found out when all will have ended."""
@@ -44,7 +45,12 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     per_s: float | None = None
     """How many end in a second while jobs wait there."""
 
-    ended: int = 0
+    succeeded: int = 0
+    """Executions that have ended there, and have not failed."""
+
+    failed_last: int = 0
+    """Those that have failed since the last of these."""
+
     workers: int = 0
     """How many work, or could, as the service says; 0 where it does not."""
 
@@ -71,7 +77,7 @@ def rooms(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]
     speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
     if pool.prefer is Prefer.CHEAP:
         return _cheap(pool, speeds)
-    by_us = _ended_by_us(pool.waiting, [*speeds.values()])
+    by_us = _ended_by_us(pool.waiting, [speed for speed in speeds.values() if not speed.is_out])
     return {number: min(speed.ends_by(by_us), speed.room(AHEAD_US)) for number, speed in speeds.items()}
 
 
@@ -113,6 +119,10 @@ class _Speed:
             execution_us = sum(known) / len(known) if known else float(SECOND_US)
         self.execution_us = max(1.0, execution_us)
         self.is_known = facts.per_s is not None
+        failed_least = min((each.failed_last for each in others), default=0)
+        self.is_out = not self.is_known and facts.failed_last - failed_least >= FIRST
+        """Whether it gets nothing, as all that it got has failed, and that only there."""
+
         workers = max(1, facts.workers)
         self.per_us = (facts.per_s or workers * SECOND_US / self.execution_us) / SECOND_US
         self.at_once = max(1.0, self.per_us * self.execution_us)
@@ -140,8 +150,10 @@ class _Speed:
         most = math.ceil(self.at_once + wait_us * self.per_us)
         if facts.is_tried:
             most = 1
+        elif self.is_out:
+            most = 0
         elif not self.is_known:
-            most = min(most, max(FIRST, 2 * facts.workers) + 2 * facts.ended)
+            most = min(most, max(FIRST, 2 * facts.workers) + 2 * facts.succeeded)
         return max(0, most - facts.at_service)
 
     def late_for(self, by_us: float) -> int:
@@ -182,6 +194,6 @@ def _cheap(pool: PoolFacts, speeds: Mapping[int, _Speed]) -> dict[int, int]:
         most = in_time if not found else speed.room(AHEAD_US)  # more may still be for a cheaper one
         found[number] = min(in_time, most)
         left -= in_time
-        if not speed.is_known and pool.elapsed_us < pool.patience_us:
+        if not speed.is_known and not speed.is_out and pool.elapsed_us < pool.patience_us:
             left = 0  # how long jobs wait there is still to be found out
     return found

@@ -1,7 +1,8 @@
 """Whether a member of a pool is well: by its answers, and by its workers.
 
 One that is not well gets nothing. Once its signs are good again it gets single jobs, after a pause that grows each time
-it turns out not to be well after all; the first execution that ends there makes it a member as any other.
+it turns out not to be well after all; the first execution that ends there makes it a member as any other. Where it is
+its executions that failed, and not those at the others, that one must not have failed.
 """
 
 from enum import StrEnum
@@ -31,6 +32,7 @@ UNREACHABLE: Final = "it cannot be reached"
 REFUSING: Final = "it refuses everything"
 UNANSWERED: Final = "it answers no submission"
 SUSPECT: Final = "it no longer knows many of our jobs"
+FAILING: Final = "executions fail there, and not at the other members"
 
 
 class MemberState(StrEnum):
@@ -52,6 +54,9 @@ class MemberSigns(msgspec.Struct, frozen=True, kw_only=True):
     health: Health | None = None
     """What it said of itself last."""
 
+    fails_alone: bool = False
+    """Whether executions fail there, and not at the others."""
+
 
 class MemberHealth:
     """Of one member. Times are microseconds UTC."""
@@ -64,16 +69,24 @@ class MemberHealth:
         self.since = 0
         """Since when it has not been well."""
 
-        self.ends = 0
-        """How many executions had ended there when it was tried."""
+        self._is_failing = False
+        """Whether it is not well since its executions failed."""
+
+        self._ends_before = (0, 0)
+        """How many executions had ended there when it was tried, and how many of these had failed."""
 
         self._again_at = 0
         self._pause_us = AGAIN_US
         self._no_workers_since: int | None = None
 
-    def observe(self, signs: MemberSigns, now: int, *, ended: int) -> bool:
-        """Takes in how it is; so many executions have `ended` there. Returns whether its state is another."""
+    def observe(self, signs: MemberSigns, now: int, *, ended: int, failed: int = 0) -> bool:
+        """Takes in how it is; so many executions have `ended` there, those that `failed` among them. Returns whether
+        its state is another.
+        """
         before, why = self.state, self._trouble(signs, now)
+        ended_since, failed_since = ended - self._ends_before[0], failed - self._ends_before[1]
+        if why is None and self._fails(signs, is_failed=0 < failed_since == ended_since):
+            why, self._is_failing = FAILING, True
         if why is not None:
             if self.state is not MemberState.UNWELL:
                 if self.state is MemberState.TRIED:
@@ -84,10 +97,16 @@ class MemberHealth:
             self.why = why
             self._again_at = now + self._pause_us
         elif self.state is MemberState.UNWELL and now >= self._again_at:
-            self.state, self.ends = MemberState.TRIED, ended
-        elif self.state is MemberState.TRIED and ended > self.ends:
-            self.state, self.why, self._pause_us = MemberState.WELL, None, AGAIN_US
+            self.state, self._ends_before = MemberState.TRIED, (ended, failed)
+        elif self.state is MemberState.TRIED and ended_since:
+            self.state, self.why, self._pause_us, self._is_failing = MemberState.WELL, None, AGAIN_US, False
         return self.state is not before
+
+    def _fails(self, signs: MemberSigns, *, is_failed: bool) -> bool:
+        """Whether its executions say that it is not well; `is_failed`: what has ended since it was tried has failed."""
+        if self.state is MemberState.TRIED:
+            return self._is_failing and is_failed
+        return self.state is MemberState.WELL and signs.fails_alone
 
     def _trouble(self, signs: MemberSigns, now: int) -> str | None:
         endpoint = signs.endpoint

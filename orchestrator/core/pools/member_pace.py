@@ -4,6 +4,8 @@ While jobs wait there, executions end as fast as they can; while none do, nothin
 many are executed at once, of which the service tells, and how long an execution takes say how many end in a second,
 however late their ends are heard of. Where it does not tell, the ends themselves do: of those that had waited, and by
 when they ended, not when somebody heard of it.
+
+What fails is done no faster for being over soon: only executions that end well count, and failed ones that take longer.
 """
 
 from bisect import insort
@@ -44,16 +46,32 @@ class MemberPace:
         self.ended = 0
         """Executions that have ended there."""
 
+        self.succeeded = 0
+        """Those of them that have not failed."""
+
+        self.failed_last = 0
+        """How many have failed since the last that has not."""
+
         self._ends: list[int] = []
         self._since = 0
         """Nobody who ended before tells of a queue: after that there was none for a moment."""
 
-    def observe(self, ended_at: int, *, waited_us: int | None, execution_us: int | None) -> None:
+    def observe(
+        self, ended_at: int, *, waited_us: int | None, execution_us: int | None, is_failed: bool = False
+    ) -> None:
         """An execution has ended; how long its job had waited and it took, as far as that was told."""
         self.ended += 1
+        before = self.execution_us
+        if is_failed:
+            self.failed_last += 1
+            if before is None or execution_us is None or execution_us < before:
+                return
+        else:
+            self.succeeded, self.failed_last = self.succeeded + 1, 0
         if execution_us is not None:
-            before = self.execution_us
             self.execution_us = execution_us if before is None else before + MEMORY * (execution_us - before)
+        if is_failed:
+            return
         if waited_us is None or ended_at < self._since:
             return
         if waited_us < min(WAITED_US, (self.execution_us or 0) / 4):

@@ -141,7 +141,8 @@ class EndpointEstimates:
             waited_us, execution_us = self._here(record.delay_ms), self._here(record.execution_ms)
             told_at = (job.sent_at or now) + (waited_us or 0) + (execution_us or 0)
             ended_at = min(told_at, now) if job.is_first_execution and waited_us is not None else now
-            self.pace.observe(ended_at, waited_us=waited_us, execution_us=execution_us)
+            is_failed = record.status != "COMPLETED"
+            self.pace.observe(ended_at, waited_us=waited_us, execution_us=execution_us, is_failed=is_failed)
         whole_ms = None if job.sent_at is None else max(now - job.sent_at, 0) // 1_000
         self._took(self._here_ms(record.delay_ms), self._here_ms(record.execution_ms), whole_ms)
 

@@ -75,7 +75,8 @@ class PoolWatch:
             for member in members.values():
                 if self._ledger.now() >= member.looked_at + LOOK_S * SECOND_US:
                     group.start_soon(member.look)
-        changed = [number for number, member in members.items() if member.judge()]
+        failing = {number for pool in self._pools.of.values() for number in pool.failing}
+        changed = [number for number, member in members.items() if member.judge(fails_alone=number in failing)]
         for number in changed:
             if members[number].is_well:
                 self._moving.pop(number, None)

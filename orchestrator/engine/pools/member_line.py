@@ -20,16 +20,24 @@ class MemberLine:
         """The number of the endpoint in whose line the jobs of the pool wait."""
 
         self.is_home = pool.home == endpoint.id
-        self.may_be_bound = not self.is_home
-        """Whether jobs may wait for this member alone, as far as is known; at home there is one line only."""
+        self._news = 0
+        self._bound_from: int | None = None
+        """When a job may be due that waits for this member alone; None where none does, as far as is known."""
 
         self._pool = pool
         self._endpoint = endpoint
         self._ledger = ledger
+        self.on_queued()
 
     def on_queued(self) -> None:
         """There may be something to claim."""
-        self.may_be_bound = not self.is_home
+        self._news += 1
+        self._bound_from = None if self.is_home else 0  # at home there is one line only
+
+    @property
+    def may_be_bound(self) -> bool:
+        """Whether jobs may be due that wait for this member alone."""
+        return self._bound_from is not None and self._bound_from <= self._endpoint.clock.now()
 
     @property
     def room(self) -> int:
@@ -58,9 +66,20 @@ class MemberLine:
             line, most=most, bytes_max=claimed_jobs.room_bytes, settings=settings
         )
         claimed_jobs.add(taken.claims)
-        self.may_be_bound = len(taken.claims) == most
-        self._pool.claimed_bound(self._endpoint.id, len(taken.claims), is_all=not self.may_be_bound)
+        if len(taken.claims) < most:
+            await self._look_for_bound()
+        self._pool.claimed_bound(self._endpoint.id, len(taken.claims), is_all=self._bound_from is None)
         return taken.claims
+
+    async def _look_for_bound(self) -> int | None:
+        """Finds out when the next job is due that waits for this member alone."""
+        news = self._news
+        found = await self._ledger.jobs.next_queued_at(
+            self._pool.run, endpoint=self._endpoint.id, by_retry=False, now=self._endpoint.clock.now()
+        )
+        if news == self._news:  # else what came meanwhile may not have been seen
+            self._bound_from = found
+        return found
 
     def along_home(self, line: ClaimLine) -> ClaimLine:
         """As its own `line`, but the one of the pool, along which it takes what is bound to nobody."""
@@ -70,10 +89,10 @@ class MemberLine:
         """When the next job is due that it may take by `/run`: one that is bound to it, or, after `after`, one in the
         line of the pool; 0 for at once, None where there is none.
         """
-        next_at, run, own = self._ledger.jobs.next_queued_at, self._pool.run, self._endpoint.id
-        home_at = await next_at(run, endpoint=self.home, by_retry=False, now=now, after=after)
+        home_at = await self._ledger.jobs.next_queued_at(
+            self._pool.run, endpoint=self.home, by_retry=False, now=now, after=after
+        )
         if self.is_home:
             return home_at
-        bound_at = await next_at(run, endpoint=own, by_retry=False, now=now)
-        self.may_be_bound = bound_at is not None
+        bound_at = await self._look_for_bound()
         return min((at for at in (bound_at, home_at) if at is not None), default=None)

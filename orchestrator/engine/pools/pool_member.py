@@ -1,5 +1,6 @@
 """A member of the pools of this process: its endpoint, how fast it is, and whether it is well."""
 
+from collections import defaultdict
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -8,6 +9,7 @@ import anyio
 from orchestrator.core.gates.gates import ANY, Closed, Gate, GateResult, Hold
 from orchestrator.core.pools.member_choice import MemberFacts
 from orchestrator.core.pools.member_health import MemberHealth, MemberSigns, MemberState, usable
+from orchestrator.core.pools.member_outcomes import LatestOutcomes
 from orchestrator.core.pools.member_pace import MemberPace
 from orchestrator.core.service.health import Health, health_of
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -38,6 +40,11 @@ class PoolMember:
         self.endpoint = endpoint
         self.health = MemberHealth()
         self.pace = endpoint.estimates.pace = endpoint.estimates.pace or MemberPace()
+        self.outcomes: defaultdict[int, LatestOutcomes] = defaultdict(LatestOutcomes)
+        """What came of the latest executions there, by run."""
+
+        self._ended = 0
+        self._failed = 0
         self.looked_at = 0
         self._said: Health | None = None
         self._reported: ReportedLoad | None = None
@@ -60,9 +67,10 @@ class PoolMember:
         durations = self.endpoint.estimates.durations
         return MemberFacts(
             at_service=self._at_service,
-            execution_us=self.pace.execution_us or durations.execution.p50_us,
+            execution_us=self.pace.execution_us or (None if self.pace.ended else durations.execution.p50_us),
             per_s=self.pace.per_s,
-            ended=self.pace.ended,
+            succeeded=self.pace.succeeded,
+            failed_last=self.pace.failed_last,
             workers=0 if self._said is None else usable(self._said),
             is_tried=self.health.state is MemberState.TRIED,
         )
@@ -120,10 +128,25 @@ class PoolMember:
         """For how long nothing has got through to it; 0 while something does."""
         return self.endpoint.health.connectivity.unreachable_us(self.endpoint.clock.now()) or 0
 
-    def judge(self) -> bool:
-        """Finds out whether it is well; returns whether that is news."""
+    def note_end(self, run: int, *, is_failed: bool) -> None:
+        """An execution of `run` has ended there."""
+        self.outcomes[run].add(is_failed=is_failed)
+        self._ended += 1
+        self._failed += is_failed
+
+    def judge(self, *, fails_alone: bool) -> bool:
+        """Finds out whether it is well; returns whether that is news.
+
+        `fails_alone`: executions of a run fail there, and not at the others.
+        """
         now = self.endpoint.clock.now()
         signs = MemberSigns(
-            endpoint=self.endpoint.health.facts(), is_unreachable=self.unheard_us > 0, health=self._said
+            endpoint=self.endpoint.health.facts(),
+            is_unreachable=self.unheard_us > 0,
+            health=self._said,
+            fails_alone=fails_alone,
         )
-        return self.health.observe(signs, now, ended=self.pace.ended)
+        is_news = self.health.observe(signs, now, ended=self._ended, failed=self._failed)
+        for outcomes in self.outcomes.values() if is_news else ():
+            outcomes.forget()
+        return is_news

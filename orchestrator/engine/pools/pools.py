@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.pools.member_outcomes import execution_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.pools.pool_member import PoolMember
@@ -34,9 +35,13 @@ class Pools:
         if not self.of:
             return
         for step in taken:
-            pool = self.of.get(step.after.run)
-            if pool is not None and step.after.state in TERMINAL and (ends := pool.ends.get(step.before.endpoint)):
+            run, number = step.after.run, step.before.endpoint
+            if (pool := self.of.get(run)) is None:
+                continue
+            if step.after.state in TERMINAL and (ends := pool.ends.get(number)):
                 ends.add(1)
+            if (member := pool.members.get(number)) and (is_failed := execution_failed(step)) is not None:
+                member.note_end(run, is_failed=is_failed)
 
     def open(self, pool: RunPool) -> RunPool:
         """`pool` is served from now on."""
@@ -47,6 +52,8 @@ class Pools:
     def forget(self, run: int) -> None:
         """The run has no pool any more."""
         self.of.pop(run, None)
+        for member in self._members.values():
+            member.outcomes.pop(run, None)
         self._homes.pools.pop(run, None)
         self._homes.of.pop(run, None)
         self._homes.members.pop(run, None)

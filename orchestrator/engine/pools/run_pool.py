@@ -9,6 +9,7 @@ from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pools.member import Prefer
 from orchestrator.core.pools.member_choice import MemberFacts, PoolFacts, rooms, soonest, surpluses
+from orchestrator.core.pools.member_outcomes import fails_alone
 from orchestrator.engine.pools.pool_member import PoolMember
 from orchestrator.engine.runtime.progress import Progress, RecentEnds
 from orchestrator.settings.run_settings import RunSettings
@@ -59,6 +60,16 @@ class RunPool:
     def room(self, endpoint: int) -> int:
         """How many more jobs the member may take now."""
         return rooms(self._facts, self._facts_by_price()).get(endpoint, 0)
+
+    @property
+    def failing(self) -> set[int]:
+        """The members at which its executions fail, and not so at the others."""
+        well = {number: member.outcomes[self.run] for number, member in self.members.items() if member.is_well}
+        return {
+            number
+            for number, own in well.items()
+            if fails_alone(own, [each for other, each in well.items() if other != number])
+        }
 
     @property
     def surpluses(self) -> dict[int, int]:

@@ -1,13 +1,10 @@
 """Looking at a ledger of many runs: as many questions as for one, and the same answers."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.jobs import transitions
@@ -17,6 +14,7 @@ from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.views.status import CollectedBy, Collecting, JanitorSummary, MarginSummary
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, opened
+from tests.ledger.statements import statements
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -29,21 +27,6 @@ COPIED = {
     "counts": "name, n",
     "margins": "step, n, least_us",
 }
-
-
-@contextmanager
-def statements() -> Iterator[list[str]]:
-    """What is asked of any database meanwhile."""
-    asked: list[str] = []
-
-    def note(_connection: object, _cursor: object, sql: str, *_: object) -> None:
-        asked.append(sql)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield asked
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 async def with_one_run(ledger: Ledger) -> None:

@@ -12,10 +12,10 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.settings.run_settings import RunSettings
-from tests.api.inspect.test_many_runs import statements
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, opened
 from tests.ledger.pipelines import applied
+from tests.ledger.statements import statements
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

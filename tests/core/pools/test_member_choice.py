@@ -12,7 +12,7 @@ S = float(SECOND_US)
 
 
 def known(per_s: float, *, at_service: int = 0, execution_s: float = 1.0) -> MemberFacts:
-    return MemberFacts(at_service=at_service, per_s=per_s, execution_us=execution_s * S, ended=100)
+    return MemberFacts(at_service=at_service, per_s=per_s, execution_us=execution_s * S, succeeded=100)
 
 
 def test_a_single_job_goes_only_where_it_ends_first() -> None:
@@ -44,8 +44,18 @@ def test_of_whom_nothing_is_known_gets_few_and_more_as_they_end() -> None:
     assert rooms(PoolFacts(waiting=1_000), {1: new, 2: new}) == {1: FIRST, 2: FIRST}
     with_workers = MemberFacts(at_service=0, workers=30)
     assert rooms(PoolFacts(waiting=1_000), {1: with_workers})[1] == 60
-    some = MemberFacts(at_service=3, ended=10, execution_us=S, workers=2)
+    some = MemberFacts(at_service=3, succeeded=10, execution_us=S, workers=2)
     assert rooms(PoolFacts(waiting=1_000), {1: some})[1] == 21
+
+
+def test_who_has_only_failed_gets_nothing_unless_all_have() -> None:
+    failing = MemberFacts(at_service=0, failed_last=FIRST)
+    assert rooms(PoolFacts(waiting=1_000), {1: failing, 2: MemberFacts(at_service=0)}) == {1: 0, 2: FIRST}
+    assert rooms(PoolFacts(waiting=5), {1: failing, 2: known(1)}) == {1: 0, 2: 5}, "nothing is left for it"
+    assert rooms(PoolFacts(waiting=1_000), {1: failing, 2: failing}) == {1: FIRST, 2: FIRST}
+    before = MemberFacts(at_service=0, failed_last=FIRST - 1)
+    assert rooms(PoolFacts(waiting=1_000), {1: before, 2: MemberFacts(at_service=0)})[1] == FIRST
+    assert rooms(PoolFacts(waiting=100, prefer=Prefer.CHEAP), {1: failing, 2: known(50)})[2] == 100, "nor waited for"
 
 
 def test_who_is_tried_gets_one() -> None:
@@ -93,7 +103,8 @@ FACTS = st.builds(
     at_service=st.integers(0, 500),
     execution_us=st.none() | st.floats(1.0, 1e10),
     per_s=st.none() | st.floats(0.001, 1_000),
-    ended=st.integers(0, 1_000),
+    succeeded=st.integers(0, 1_000),
+    failed_last=st.integers(0, 50),
     workers=st.integers(0, 100),
     is_tried=st.booleans(),
 )

@@ -7,6 +7,7 @@ from orchestrator.core.gates.gates import EndpointFacts
 from orchestrator.core.pools.member_health import (
     AGAIN_US,
     AGAIN_US_MAX,
+    FAILING,
     NO_WORKERS,
     NO_WORKERS_US,
     REFUSING,
@@ -30,9 +31,11 @@ def workers(*, queued: int = 0, **counts: int) -> Health:
     return Health(jobs=JobCounts(in_queue=queued), workers=found)
 
 
-def signs(health: Health | None = None, *, is_unreachable: bool = False, **endpoint: object) -> MemberSigns:
+def signs(
+    health: Health | None = None, *, is_unreachable: bool = False, fails_alone: bool = False, **endpoint: object
+) -> MemberSigns:
     facts = EndpointFacts(**endpoint)  # type: ignore[arg-type]
-    return MemberSigns(endpoint=facts, is_unreachable=is_unreachable, health=health)
+    return MemberSigns(endpoint=facts, is_unreachable=is_unreachable, health=health, fails_alone=fails_alone)
 
 
 GOOD = signs(workers(running=3))
@@ -116,6 +119,28 @@ def test_each_time_that_it_was_not_well_after_all_it_is_tried_later() -> None:
     health.observe(signs(workers(throttled=2)), now, ended=1)
     health.observe(GOOD, now + AGAIN_US, ended=1)
     assert health.state is MemberState.TRIED  # once it was well the pauses begin anew
+
+
+def test_where_executions_fail_it_is_tried_until_one_does_not() -> None:
+    health, failing = MemberHealth(), signs(workers(running=3), fails_alone=True)
+    assert health.observe(failing, NOW, ended=4, failed=4)
+    assert (health.state, health.why) == (MemberState.UNWELL, FAILING)
+    assert not health.observe(failing, NOW + AGAIN_US - 1, ended=6, failed=6)
+    assert health.observe(failing, NOW + AGAIN_US, ended=6, failed=6), "what was there then tells nothing"
+    assert health.observe(GOOD, NOW + AGAIN_US + 1, ended=7, failed=7)
+    assert (health.state, health.why) == (MemberState.UNWELL, FAILING)
+    assert not health.observe(GOOD, NOW + 3 * AGAIN_US, ended=7, failed=7)
+    assert health.observe(GOOD, NOW + 3 * AGAIN_US + 1, ended=7, failed=7)
+    assert health.observe(GOOD, NOW + 4 * AGAIN_US, ended=9, failed=8)
+    assert (health.state, health.why) == (MemberState.WELL, None)
+
+
+def test_who_was_not_well_for_another_reason_is_so_again_though_the_one_that_is_tried_fails() -> None:
+    health = MemberHealth()
+    health.observe(signs(workers(throttled=2)), NOW, ended=0)
+    health.observe(GOOD, NOW + AGAIN_US, ended=0)
+    assert health.observe(GOOD, NOW + 2 * AGAIN_US, ended=1, failed=1)
+    assert health.state is MemberState.WELL
 
 
 def test_it_stays_unwell_for_as_long_as_anything_is_wrong() -> None:

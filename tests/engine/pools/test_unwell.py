@@ -8,11 +8,12 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.pools.member_health import THROTTLED, UNREACHABLE, MemberState
+from orchestrator.core.pools.member_health import FAILING, THROTTLED, UNREACHABLE, MemberState
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.pools.pooled import QUICK, SLOW, Pooled, pooled
+from tests.ledger.statements import statements
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -33,6 +34,34 @@ async def test_nothing_is_left_at_a_member_whose_workers_are_throttled(tmp_path:
         assert await pool.done_at() == {QUICK: 80}
         assert pool.service.paid == 80
         assert took_s < 1.2 * 80 * 2.0 / 8
+
+
+async def test_a_member_where_everything_fails_at_once_gets_few_of_the_rows(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=24, seconds=5.0) as pool:
+        pool.service.broken.add(SLOW)
+        with statements() as asked:
+            await pool.run()
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, FAILING)
+        assert len(await pool.p.results()) == 24
+        assert await pool.done_at() == {QUICK: 24}
+        assert pool.service.paid - 24 < 16, "which were there before one had failed"
+        assert len(asked) < 3_000, "what is due later is not looked for all the time"
+
+
+@pytest.mark.slow
+async def test_a_member_whose_executions_failed_is_tried_by_single_ones_until_one_succeeds(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 2}, jobs=30, seconds=10.0) as pool:
+        pool.service.broken.add(SLOW)
+        await pool.p.begin()
+        await pool.p.wait(lambda: state_of(pool, SLOW)[0] is MemberState.UNWELL)
+        await anyio.sleep(40)
+        assert state_of(pool, SLOW) == (MemberState.UNWELL, FAILING), "it was tried, and failed again"
+        pool.service.broken.clear()
+        await anyio.sleep(80)
+        assert state_of(pool, SLOW) == (MemberState.WELL, None)
+        await pool.p.finish()
+        assert len(await pool.p.results()) == 30
+        assert (await pool.done_at())[SLOW] > 0
 
 
 async def test_what_waits_is_moved_once_the_workers_go_and_what_runs_stays(tmp_path: Path) -> None:

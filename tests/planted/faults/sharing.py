@@ -36,6 +36,46 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="a member where executions fail at once is taken for a fast one",
+        path="orchestrator/core/pools/member_pace.py::MemberPace.observe",
+        old="if before is None or execution_us is None or execution_us < before:\n    return",
+        new="",
+        tests=(
+            "tests/core/pools/test_member_pace.py::test_what_fails_makes_nobody_fast_but_slow_where_it_takes_longer",
+        ),
+    ),
+    Fault(
+        name="a member of which nothing is known but failures goes on to get rows",
+        path="orchestrator/core/pools/member_choice.py::_Speed.__init__",
+        old="self.is_out = not self.is_known and facts.failed_last - failed_least >= FIRST",
+        new="self.is_out = False",
+        tests=(
+            "tests/core/pools/test_member_choice.py::test_who_has_only_failed_gets_nothing_unless_all_have",
+            f"{_UNWELL}test_a_member_where_everything_fails_at_once_gets_few_of_the_rows",
+        ),
+    ),
+    Fault(
+        name="a member is well though executions fail there alone",
+        path="orchestrator/engine/pools/pools.py::Pools.on_steps",
+        old="member.note_end(run, is_failed=is_failed)",
+        new="pass",
+        tests=(f"{_UNWELL}test_a_member_where_everything_fails_at_once_gets_few_of_the_rows",),
+    ),
+    Fault(
+        name="a member whose executions failed is well again by one that fails",
+        path="orchestrator/core/pools/member_health.py::MemberHealth._fails",
+        old="return self._is_failing and is_failed",
+        new="return False",
+        tests=("tests/core/pools/test_member_health.py::test_where_executions_fail_it_is_tried_until_one_does_not",),
+    ),
+    Fault(
+        name="what is to be due for a member alone is looked for all the time",
+        path="orchestrator/engine/pools/member_line.py::MemberLine.may_be_bound",
+        old="return self._bound_from is not None and self._bound_from <= self._endpoint.clock.now()",
+        new="return self._bound_from is not None",
+        tests=(f"{_UNWELL}test_a_member_where_everything_fails_at_once_gets_few_of_the_rows",),
+    ),
+    Fault(
         name="what had begun before it was cancelled is sent anew as if it had not",
         path="orchestrator/engine/collecting/result_steps.py::_on_cancelled",
         old="if not record.has_begun:",
