@@ -1,12 +1,18 @@
 """What is to be moved from one member of a pool to another, and what waits for one of them alone."""
 
-import pytest
+from functools import partial
 
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import LEFT_TO_OTHERS_US, ClaimLine
 from orchestrator.ledger.runs.runs import Run
-from tests.conformance.test_elsewhere import AT, claimed, sent_elsewhere
+from tests.conformance.test_elsewhere import AT, TTL_US, claimed, sent_elsewhere
 from tests.factories import S
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now
 
@@ -84,3 +90,26 @@ async def test_what_waits_for_a_member_alone_waits_for_any_once_it_is_not_well(o
         places = [(await job_now(ledger, job)).endpoint for job in (2, 4)]
         assert places == [there.endpoint_id] * 2, "what is outstanding there stays, and so do jobs of other runs"
         assert await ledger.jobs.go_home(run.id, endpoint=there.endpoint_id, home=run.endpoint_id) == 0
+
+
+async def test_what_has_failed_at_a_member_last_is_left_to_others_for_a_while(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, 3)
+        there = await ledger.runs.at_endpoint(run, "big")
+        now = ledger.now()
+        for number, trouble in ((1, FailureClass.FAILED), (2, FailureClass.FAILED), (3, FailureClass.LOST)):
+            job = await brought_to(ledger, State.OUTSTANDING, now - number * S, job=number)
+            due_at = now - LEFT_TO_OTHERS_US - S if number == 2 else now
+            again = transitions.retried(job, trouble, due_at=due_at, retry_until=None, reason="", at=now)
+            assert await ledger.writer.step(again)
+        home = ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US, only=(1,))
+        next_at = partial(ledger.jobs.next_queued_at, run.id, endpoint=run.endpoint_id, by_retry=False, now=now)
+        own, other = run.endpoint_id, there.endpoint_id
+
+        assert (await ledger.jobs.claims.take(replace(home, not_failed_at=own), most=9)).claims == []
+        long_due = await ledger.jobs.claims.take(replace(home, only=None, not_failed_at=own), most=9)
+        assert [claim.job.id for claim in long_due.claims] == [2, 3], "one is long due, and one has not failed"
+        assert await next_at(not_failed_at=own) is None
+        assert await next_at() == await next_at(not_failed_at=other) == now
+        [taken] = (await ledger.jobs.claims.take(replace(home, taker=other, not_failed_at=other), most=9)).claims
+        assert (taken.job.id, taken.job.endpoint) == (1, other)

@@ -7,6 +7,7 @@ to the next process. Where a member answers nothing for a while nothing can be c
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import anyio
@@ -76,7 +77,7 @@ class PoolWatch:
                 if self._ledger.now() >= member.looked_at + LOOK_S * SECOND_US:
                     group.start_soon(member.look)
         failing = {number for pool in self._pools.of.values() for number in pool.failing}
-        changed = [number for number, member in members.items() if member.judge(fails_alone=number in failing)]
+        changed = {number for number, member in members.items() if member.judge(fails_alone=number in failing)}
         for number in changed:
             if members[number].is_well:
                 self._moving.pop(number, None)
@@ -89,15 +90,19 @@ class PoolWatch:
                 waiting = pool.members[number].endpoint.outstanding.plan.of_run(pool.run, are_begun=False)
                 first = [job for job in waiting if job.attempt <= 1]  # others are here since they failed elsewhere
                 await self._move(first[-surplus:])
-        for number in changed:
-            members[number].endpoint.changes.wake()
+        self._wake_pools_of(changed)
         return LOOK_S
+
+    def _wake_pools_of(self, changed: AbstractSet[int]) -> None:
+        """What any member may take of the pools of these members may be another by now."""
+        for pool in self._pools.of.values():
+            if not changed.isdisjoint(pool.members):
+                pool.wake()
 
     async def _leave(self, pool: RunPool, number: int, member: PoolMember) -> None:
         """Moves what waits at `member` of `pool` to where it is well."""
         if await self._ledger.jobs.go_home(pool.run, endpoint=number, home=pool.home):
-            for other in pool.members.values():
-                other.endpoint.changes.wake()
+            pool.wake()
         plan = member.endpoint.outstanding.plan
         if member.unheard_us >= DOUBT_US:
             if self._settings_of[pool.run].on_uncertain is OnUncertain.RESUBMIT:

@@ -83,14 +83,24 @@ class MemberLine:
 
     def along_home(self, line: ClaimLine) -> ClaimLine:
         """As its own `line`, but the one of the pool, along which it takes what is bound to nobody."""
-        return replace(line, endpoint=self.home, taker=self._endpoint.id)
+        return replace(line, endpoint=self.home, taker=self._endpoint.id, not_failed_at=self._left_to_others)
+
+    @property
+    def _left_to_others(self) -> int | None:
+        """Its number, where jobs that have failed here last are for another member, as one is well."""
+        return self._endpoint.id if self._pool.has_other(self._endpoint.id) else None
 
     async def next_queued_at(self, now: int, after: int) -> int | None:
         """When the next job is due that it may take by `/run`: one that is bound to it, or, after `after`, one in the
         line of the pool; 0 for at once, None where there is none.
         """
         home_at = await self._ledger.jobs.next_queued_at(
-            self._pool.run, endpoint=self.home, by_retry=False, now=now, after=after
+            self._pool.run,
+            endpoint=self.home,
+            by_retry=False,
+            now=now,
+            after=after,
+            not_failed_at=self._left_to_others,
         )
         if self.is_home:
             return home_at

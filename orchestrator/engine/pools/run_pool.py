@@ -52,6 +52,11 @@ class RunPool:
         for number in self.members.keys() - numbers:
             del self.members[number], self._names[number]
 
+    def wake(self) -> None:
+        """Something has changed about what its members may take."""
+        for member in self.members.values():
+            member.endpoint.changes.wake()
+
     def gate(self, endpoint: int) -> GateResult | None:
         """Whether the member gets anything; None for one that is none by now."""
         member = self.members.get(endpoint)

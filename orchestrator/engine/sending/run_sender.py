@@ -178,8 +178,10 @@ class RunSender:
             is_sync=operation is Operation.RUNSYNC,
         )
         member_line = self.member_line
-        if line.by_retry or member_line is None or member_line.is_home:
+        if line.by_retry or member_line is None:
             return await self._claim_along(line, most)
+        if member_line.is_home:
+            return await self._claim_along(member_line.along_home(line), most)
         bound: list[Claim] = []
         if member_line.may_be_bound:
             with self.brakes.claiming(most):

@@ -10,18 +10,23 @@ from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Select, bindparam, func, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.durations import with_own
 from orchestrator.ledger.jobs.payloads import Payload, payloads_of
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
-from orchestrator.ledger.schema.job_tables import jobs
+from orchestrator.ledger.schema.job_tables import jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.units import MINUTE_US
+
+LEFT_TO_OTHERS_US: Final = 10 * MINUTE_US
+"""For so long after it is due a job that has failed at one endpoint is left to others."""
 
 LOOK_MAX: Final = 500
 """How many jobs one look meets, where most are passed over: it is one transaction, for which others wait."""
@@ -117,6 +122,9 @@ class ClaimLine(msgspec.Struct, frozen=True):
     taker: int | None = None
     """The endpoint that takes them, where it is another: a member of the run's pool."""
 
+    not_failed_at: int | None = None
+    """The endpoint at which the latest execution of none of them has failed, unless it is long due; None for any."""
+
 
 async def queue_walk(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int, bytes_max: int) -> Walk:
     """Up to `most` jobs of `line`, the next ones, that are due and not late.
@@ -149,6 +157,21 @@ async def queue_walk(connection: AsyncConnection, line: ClaimLine, *, now: int, 
             return Walk(found, passed, is_at_end)
 
 
+_latest = submissions.alias("latest")
+NOT_FAILED_AT: Final[ColumnElement[bool]] = or_(
+    jobs.c.failures == 0,
+    jobs.c.due_at <= bindparam("now", type_=BigInteger) - LEFT_TO_OTHERS_US,
+    ~select(_latest.c.id)
+    .where(
+        _latest.c.id == jobs.c.submission_id,
+        _latest.c.endpoint_id == bindparam("not_failed_at"),
+        _latest.c.ended.in_(literal_column(f"'{trouble}'") for trouble in sorted(FAILED)),
+    )
+    .correlate(jobs)
+    .exists(),
+)
+"""The latest execution has not failed at that endpoint, or that was long ago."""
+
 _QUEUED = (
     select_jobs()
     .where(
@@ -156,6 +179,7 @@ _QUEUED = (
         jobs.c.endpoint_id == bindparam("endpoint"),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
         is_taken_in(bindparam("run")),
+        bindparam("not_failed_at", type_=BigInteger).is_(None) | NOT_FAILED_AT,
     )
     .limit(bindparam("most"))
 )
@@ -182,7 +206,8 @@ _BY_RUN_ONLY = _ONLY.where(_TO_RUN)
 
 async def jobs_claimable(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int) -> list[Job]:
     """Up to `most` queued jobs of `line`, in its order."""
-    behind, place = line.behind, {"run": line.run, "endpoint": line.endpoint, "now": now}
+    behind = line.behind
+    place = {"run": line.run, "endpoint": line.endpoint, "now": now, "not_failed_at": line.not_failed_at}
     if line.only is not None:
         query = _BY_RETRY_ONLY if line.by_retry else _BY_RUN_ONLY
         after = (behind.due_at, behind.due_job or behind.fresh_job)
@@ -204,7 +229,7 @@ async def jobs_claimable(connection: AsyncConnection, line: ClaimLine, *, now: i
 class _Page:
     """The jobs that are found at a place, question after question, until they are `most`."""
 
-    def __init__(self, connection: AsyncConnection, place: Mapping[str, int], most: int) -> None:
+    def __init__(self, connection: AsyncConnection, place: Mapping[str, int | None], most: int) -> None:
         self.found: list[Job] = []
         self._connection = connection
         self._place = place

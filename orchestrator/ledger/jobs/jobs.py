@@ -12,6 +12,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import RETRIES_IN_DOUBT
 from orchestrator.core.service.job_record import Failure
+from orchestrator.ledger.jobs.claim_queue import NOT_FAILED_AT
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
@@ -67,6 +68,7 @@ _GO_HOME = (
 )
 _NEXT_BY_RETRY = _NEXT_QUEUED.where(jobs.c.due_at > 0, jobs.c.retry_until > bindparam("now"))
 _NEXT_BY_RUN = _NEXT_QUEUED.where(jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now")))
+_NEXT_NOT_FAILED_AT = _NEXT_BY_RUN.where(NOT_FAILED_AT)
 
 _SUBMISSIONS = select(
     submissions.c.id,
@@ -133,14 +135,24 @@ class Jobs(Repository):
         )
         return {row[0]: row[1] for row in await self._access.rows(query)}
 
-    async def next_queued_at(self, run: int, *, endpoint: int, by_retry: bool, now: int, after: int = -1) -> int | None:
+    async def next_queued_at(
+        self,
+        run: int,
+        *,
+        endpoint: int,
+        by_retry: bool,
+        now: int,
+        after: int = -1,
+        not_failed_at: int | None = None,
+    ) -> int | None:
         """When the next queued job of `run` for `endpoint` is due by `/retry`, or by `/run`, of those that are due
-        after `after`; 0 for at once, None where there is none.
+        after `after`; 0 for at once, None where there is none. `not_failed_at` is as in a line of claims by `/run`.
         """
+        place = {"run": run, "endpoint": endpoint, "now": now, "after": after}
         query = _NEXT_BY_RETRY if by_retry else _NEXT_BY_RUN
-        found: int | None = await self._access.value(
-            query, {"run": run, "endpoint": endpoint, "now": now, "after": after}
-        )
+        if not_failed_at is not None:
+            query, place["not_failed_at"] = _NEXT_NOT_FAILED_AT, not_failed_at
+        found: int | None = await self._access.value(query, place)
         return found
 
     async def go_home(self, run: int, *, endpoint: int, home: int) -> int:

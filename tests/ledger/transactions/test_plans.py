@@ -78,6 +78,10 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         partial(a_claim, behind=Passed(due_at=5, due_job=5, ttl_us=1)),
     ),
     "next by run": ("jobs_claimable", lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=False, now=AT)),
+    "next not failed here": (
+        "jobs_claimable (run_id=? AND endpoint_id=? AND due_at>?)",
+        lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=False, now=AT, not_failed_at=2),
+    ),
     "next by retry": (
         "jobs_claimable (run_id=? AND endpoint_id=? AND due_at>?)",
         lambda ledger: ledger.jobs.next_queued_at(1, endpoint=1, by_retry=True, now=AT),

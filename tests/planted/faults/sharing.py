@@ -150,6 +150,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="what has failed at a member is taken by it again though another one is well",
+        path="orchestrator/engine/pools/member_line.py::MemberLine._left_to_others",
+        old="return self._endpoint.id if self._pool.has_other(self._endpoint.id) else None",
+        new="return None",
+        tests=(f"{_FAST}test_what_fails_is_executed_again_at_another_member",),
+    ),
+    Fault(
         name="what fails all at once waits for one member alone",
         path="orchestrator/engine/pools/run_pool.py::RunPool.other_than",
         old="self._bound[found] += found != self.home",
