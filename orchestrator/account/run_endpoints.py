@@ -74,6 +74,12 @@ class RunEndpoints:
         """Sets how many it may have."""
         await self._endpoints.update(endpoint, EndpointSpec(workers_min=bounds.least, workers_max=bounds.most))
 
+    async def timeout_ms(self, endpoint: str) -> int | None:
+        """How long an execution may take whose job does not say; 0: as long as the service allows. None where that is
+        not told.
+        """
+        return (await self._endpoints.show(endpoint)).execution_timeout_ms
+
     async def price(self, endpoint: str) -> Price | None:
         """What a second of a worker costs: the catalog's serverless price of its GPU, times how many a worker has.
 

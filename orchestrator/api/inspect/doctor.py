@@ -9,7 +9,7 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
-from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, webhook_state
+from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, timeout_there, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.client import Service
@@ -50,7 +50,7 @@ async def doctor(
     if facts.ledger is not None:
         network, room = network_of(request.ledger.resolve().parent), free_bytes(request.ledger)
         facts = replace(facts, ledger=replace(facts.ledger, network=network, free_bytes=room))
-    services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts))
+    services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts), _compared(facts))
     facts = replace(facts, services=services)
     try:
         facts = replace(facts, webhook=await _of_webhooks(request, facts, given, within_s))
@@ -100,7 +100,8 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
 
     elsewhere: dict[int, list[str]] = {}
     for run in await ledger.runs.elsewhere(None if only is None else [only.id]):
-        elsewhere.setdefault(run.id, []).append(run.endpoint)
+        if run.service_url != LOCAL:
+            elsewhere.setdefault(run.id, []).append(run.endpoint)
 
     async def state(run: Run) -> RunState:
         found = run_state(run, seen, present, safe_s.get(run.id), now)
@@ -134,6 +135,12 @@ def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
     return list(found)
 
 
+def _compared(facts: Facts) -> set[Target]:
+    """The endpoints of whose settings it is to be known whether they are the same."""
+    pooled = [run for run in facts.open_runs if run.timeout_ms is None]
+    return {(run.service_url, member) for run in pooled for member in run.pool}
+
+
 class _Round:
     """Asks endpoints how they are, each once, those of one service over the same connections."""
 
@@ -143,9 +150,11 @@ class _Round:
         self._given = given
         self._within_s = within_s
         self._states: dict[Target, ServiceState] = {}
+        self._compared: set[Target] = set()
 
-    async def asked(self, targets: Sequence[Target]) -> tuple[list[ServiceState], list[str]]:
-        """What they answered, and what could not be asked."""
+    async def asked(self, targets: Sequence[Target], compared: set[Target]) -> tuple[list[ServiceState], list[str]]:
+        """What they answered, and what could not be asked. Of those that are `compared` the account is asked, too."""
+        self._compared = compared
         if self._no_account:
             return [], [f"what the services say: {self._no_account}"]
         urls = dict.fromkeys(url for url, _ in targets[:ASKED_MAX])
@@ -177,4 +186,9 @@ class _Round:
                 group.start_soon(partial(self._ask, service, url, endpoint))
 
     async def _ask(self, service: Service, url: str, endpoint: str) -> None:
-        self._states[url, endpoint] = await service_state(service, url, endpoint, within_s=self._within_s)
+        state = await service_state(service, url, endpoint, within_s=self._within_s)
+        if (url, endpoint) in self._compared:
+            account = partial(self._given.account, service, self._connection.rest_url)
+            timeout_ms = await timeout_there(account, self._connection.rest_url, state, within_s=self._within_s)
+            state = replace(state, timeout_ms=timeout_ms)
+        self._states[url, endpoint] = state

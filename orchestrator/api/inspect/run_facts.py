@@ -79,6 +79,8 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         refused_status=seen.learned_of(run).refused_status,
         hold=seen.brakes.get(run.id),
         refused_us=max(0, now - refused_at),
+        pool=[each.endpoint for each in run.settings.members],
+        timeout_ms=run.settings.policy.execution_timeout_ms,
         members=[
             MemberTrouble(endpoint=each.endpoint, why=each.why, is_tried=each.state is MemberState.TRIED)
             for each in said.members

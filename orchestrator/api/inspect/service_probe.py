@@ -2,6 +2,8 @@
 `doctor`, which has to tell what is in the way.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import anyio
@@ -14,7 +16,9 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, health_of, is_of_service
 from orchestrator.core.service.http_answers import Answer, clock_ahead_us
 from orchestrator.core.service.webhook_token import SELF_TESTS, hook_url, self_test_answer, token
-from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
+from orchestrator.engine.hosting.worker_scaling import knows_account
+from orchestrator.engine.ports.account_endpoints import AccountEndpoints
+from orchestrator.errors import Hurdle, NotSent, OrchestratorError, Unanswered, UsageError
 
 ASK_S_MAX: Final = 10.0
 """How long nothing may come of a question."""
@@ -63,6 +67,19 @@ async def _asked(service: Service, service_url: str, endpoint: str, within_s: fl
 
 async def _health(api: ServerlessEndpoint, within_s: float) -> Answer:
     return await api.health(await api.limiter.permit(Operation.HEALTH), within_s=within_s)
+
+
+async def timeout_there(
+    account: Callable[[], AccountEndpoints], rest_url: str, state: ServiceState, *, within_s: float
+) -> int | None:
+    """How long an execution may take at the endpoint of `state` whose job does not say, by the `account` at `rest_url`;
+    0: as long as the service allows. None where that is another account's, or is not told in time.
+    """
+    if not knows_account(rest_url, state.service_url):
+        return None
+    with anyio.move_on_after(within_s), suppress(OrchestratorError):
+        return await account().timeout_ms(state.endpoint)
+    return None
 
 
 async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) -> WebhookState:

@@ -36,6 +36,7 @@ class Cause(StrEnum):
     SCALED_TO_ZERO = "scaled-to-zero"
     SERVICE_FAILS = "service-fails"
     MEMBER_UNWELL = "member-unwell"
+    MEMBERS_DIFFER = "members-differ"
     TRYING = "trying"
     COLD_START = "cold-start"
     QUEUE_FULL = "queue-full"

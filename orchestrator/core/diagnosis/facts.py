@@ -57,6 +57,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     members: Sequence[MemberTrouble] = ()
     """Those of its pool, as that process says."""
 
+    pool: Sequence[str] = ()
+    """The members of its pool, as its settings name them."""
+
+    timeout_ms: int | None = None
+    """How long an execution of it may take, as it says itself; None: each endpoint goes by what is set of it."""
+
     is_of_flow: bool = False
     """Whether it carries out a stage of a flow, which goes on with its pipeline."""
 
@@ -176,6 +182,11 @@ class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     health: Health | None = None
     tells_health: bool = True
     """Whether it says how it is: a server at a URL may have no way to."""
+
+    timeout_ms: int | None = None
+    """How long an execution may take there whose job does not say, by the endpoint's settings in the account; 0: as
+    long as the service allows. None where nobody asked, or it does not tell.
+    """
 
     ahead_us: int | None = None
     """How far this machine's clock is ahead of the service's, at least; negative where it is behind. None where the

@@ -18,6 +18,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     run_rules.standstill,
     run_rules.reach,
     run_rules.members,
+    run_rules.different_members,
     run_rules.webhooks,
     limit_rules.binding_limits,
     limit_rules.unwanted,

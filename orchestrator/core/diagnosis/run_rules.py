@@ -15,10 +15,12 @@ from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.core.service.profiles import is_by_url
-from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.core.text.next_step import NextStep
+from orchestrator.units import MILLISECOND_US
 
 WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
+DIFFERENT_MEMBERS: Final = "its members allow an execution different times: what ends at one is cut off at another"
 READABLE: Final = (
     "asked with the key that is set here, it says how the endpoint is: this key may read and not submit, or it is not"
     " the one that was refused"
@@ -216,3 +218,22 @@ def members(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 Cause.MEMBER_UNWELL, name, f"it {gets}: {member.why}", left, advice=advice, needs_person=not well
             )
+
+
+def different_members(facts: Facts) -> Iterator[Finding]:
+    """Which pools have members where executions may take different times, as neither the run nor the account says one
+    for all: a row that ends at one of them is cut off at another.
+    """
+    for run in facts.open_runs:
+        at = {each.endpoint: each.timeout_ms for each in facts.services if each.service_url == run.service_url}
+        told = {member: ms for member in run.pool if (ms := at.get(member)) is not None}
+        if run.timeout_ms is None and len(set(told.values())) > 1:
+            said = ", ".join(f"{member}: {_may_take(ms)}" for member, ms in told.items())
+            advice = (
+                "give the run a time-out for its executions, which then holds at all of them, or its endpoints the same"
+            )
+            yield finding(Cause.MEMBERS_DIFFER, run.name, DIFFERENT_MEMBERS, said, advice=advice)
+
+
+def _may_take(ms: int) -> str:
+    return format_duration(ms * MILLISECOND_US) if ms else "as long as the service allows"

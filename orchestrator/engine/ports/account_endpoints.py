@@ -28,6 +28,12 @@ class AccountEndpoints(Protocol):
         """Makes it so many."""
         ...
 
+    async def timeout_ms(self, endpoint: str) -> int | None:
+        """How long an execution may take whose job does not say; 0: as long as the service allows. None where nobody
+        says.
+        """
+        ...
+
     async def price(self, endpoint: str) -> Price | None:
         """What a second of a worker costs there; None where nobody says."""
         ...

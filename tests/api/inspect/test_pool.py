@@ -1,23 +1,28 @@
 """A run with a pool, for those who look at it and change it: doctor, limits, results, retry."""
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.api.admin.limits import limits, limits_reset, limits_set
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import runs_now, show
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.process_commands import retry
+from orchestrator.client import Service
 from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member_health import MemberState
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.emulator.jobs.scaling_rules import Scaling
-from orchestrator.errors import UsageError
+from orchestrator.errors import NotSent, UsageError
 from orchestrator.ledger import holder, read_ledger
 from orchestrator.settings.command_requests import DoctorRequest, ResultsRequest, RetryChoice
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -53,6 +58,44 @@ async def test_a_member_that_is_not_well_holds_up_nothing_and_is_told(tmp_path: 
         assert told.evidence == (f"what waited there goes to {BIG}",)
         await run.wait()
         assert run.counts["succeeded"] == d.service.paid == 60
+
+
+class Timed(RunEndpoints):
+    """An account in which executions may take so long at its endpoints; None: one may not look."""
+
+    def __init__(self, service: Service, rest_url: str, timeouts: Mapping[str, int | None]) -> None:
+        super().__init__(service, rest_url)
+        self._timeouts = timeouts
+
+    async def timeout_ms(self, endpoint: str) -> int | None:
+        found = self._timeouts[endpoint]
+        if found is None:
+            raise NotSent("403")
+        return found
+
+
+@pytest.mark.parametrize(
+    ("there", "own", "found"),
+    [
+        ({ENDPOINT: 600_000, BIG: 300_000}, None, [f"{ENDPOINT}: 10 min, {BIG}: 5 min"]),
+        ({ENDPOINT: 600_000, BIG: 300_000}, "1m", []),
+        ({ENDPOINT: 600_000, BIG: None}, None, []),
+    ],
+)
+async def test_members_that_allow_an_execution_different_times_are_named(
+    tmp_path: Path, there: dict[str, int | None], own: str | None, found: list[str]
+) -> None:
+    function = tmp_path / "captions.py"
+    function.write_text("def caption(row):\n    return row\n")
+    async with desk(tmp_path, endpoints=POOL, seconds=lambda _: 50.0) as d, d.orchestrator() as orc:
+        members = [*POOL, f"local:{function}:caption"]
+        await orc.submit(numbers(60), endpoint=members, name="captions", execution_timeout=own)
+        await anyio.sleep(15)
+        around = replace(d.dependencies, account=partial(Timed, timeouts=there))
+        connection = replace(CONNECTION, rest_url="https://rest.example")
+        told = await doctor(DoctorRequest(ledger=d.ledger, connection=connection), around)
+        assert [each.evidence[0] for each in told.findings if each.cause is Cause.MEMBERS_DIFFER] == found
+        assert {each.cause for each in told.findings} <= {Cause.MEMBERS_DIFFER}, "no function is asked over HTTP"
 
 
 async def test_limits_are_those_of_a_member(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from orchestrator.core.diagnosis.facts import (
     WebhookState,
 )
 from orchestrator.core.diagnosis.rules import findings
+from orchestrator.core.diagnosis.run_rules import different_members
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
@@ -117,6 +118,29 @@ def test_a_member_of_a_pool_that_is_not_well_is_told_and_needs_somebody_where_no
     [none] = of(replace(RUN, members=(unwell,)))
     assert (none.evidence, none.needs_person) == (("no member is well",), True)
     assert Cause.MEMBER_UNWELL not in found(replace(RUN, members=(well, unwell)), NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "there_ms", "said"),
+    [
+        (None, (600_000, 300_000), "abc: 10 min, def: 5 min"),
+        (None, (600_000, 0), "abc: 10 min, def: as long as the service allows"),
+        (None, (600_000, 600_000), None),
+        (None, (600_000, None), None),
+        (30_000, (600_000, 300_000), None),
+    ],
+)
+def test_members_that_allow_an_execution_different_times_are_told(
+    own_ms: int | None, there_ms: tuple[int | None, ...], said: str | None
+) -> None:
+    services = [
+        ServiceState(endpoint=endpoint, service_url="https://s", timeout_ms=ms)
+        for endpoint, ms in zip(("abc", "def"), there_ms, strict=True)
+    ]
+    other = ServiceState(endpoint="abc", service_url="https://other", timeout_ms=1)
+    run = replace(RUN, service_url="https://s", pool=("abc", "def"), timeout_ms=own_ms)
+    facts = Facts(ledger=AT_WORK, runs=[run], services=[*services, other])
+    assert [each.evidence for each in different_members(facts)] == ([] if said is None else [(said,)])
 
 
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
