@@ -7,6 +7,7 @@ from starlette.types import ASGIApp
 
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.templates import TEMPLATE_RELEASE_S
+from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
@@ -54,6 +55,8 @@ class EmulatorSettings(EmulatorOptions, frozen=True, kw_only=True):
     without: Mapping[str, int] = {}
     """Interfaces of the account that there are not, or no longer, and the status that they answer with."""
     faults: Faults = Faults()
+    batch: BatchRules = BatchRules()
+    """What the service's own Batch is like."""
     sync_retention_s: float = 60.0
     """The same for a job of `/runsync`."""
     stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT

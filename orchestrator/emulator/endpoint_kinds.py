@@ -7,6 +7,7 @@ import msgspec
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, KnownEndpoints
+from orchestrator.emulator.jobs.endpoint_table import endpoint_of
 from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling, fixed
 
 
@@ -30,7 +31,7 @@ class EndpointKinds(KnownEndpoints):
 
     def runs_processes(self, endpoint: str) -> bool:
         """Whether its workers are processes that the emulator starts."""
-        return self._settings.command is not None and not self.balances(endpoint)
+        return self._settings.command is not None and not self.balances(endpoint_of(endpoint))
 
     def announces_itself(self, endpoint: str) -> bool:
         """Whether its workers say when they are ready, since they are neither handlers nor applications of ours."""
@@ -40,6 +41,8 @@ class EndpointKinds(KnownEndpoints):
 
     def default_scaling(self, endpoint: str) -> tuple[Scaling, bool]:
         """How an endpoint scales that nobody has deployed, and whether its workers announce themselves."""
+        if endpoint != endpoint_of(endpoint):
+            return self.startable(endpoint_of(endpoint), fixed(self._settings.batch.workers))
         scaling = self._settings.scaling or fixed(self._settings.workers)
         if self.balances(endpoint):
             scaling = msgspec.structs.replace(scaling, scaler=Scaler.REQUEST_COUNT)

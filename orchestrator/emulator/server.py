@@ -28,9 +28,9 @@ from orchestrator.emulator.endpoint_kinds import EndpointKinds
 from orchestrator.emulator.http.delivery import AnswerDelivery, announced
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.job_interfaces import JobInterfaces
 from orchestrator.emulator.job_api.live_world import LiveWorld, ScaledClock
-from orchestrator.emulator.job_api.openai_routes import OpenAiApi
-from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
+from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.emulator.job_api.webhook_delivery import Deliver, WebhookDelivery
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.jobs.world import Due, World
@@ -96,6 +96,15 @@ class Emulator:
             template=self.account.endpoints.environment_of,
             output=worker_output,
         )
+        self._jobs = JobInterfaces(
+            self._live,
+            self.gate,
+            settings.batch,
+            changed=self._workforce.operated,
+            body_bytes_max=settings.body_bytes_max,
+            queue_per_worker=settings.queue_per_worker,
+            stream_wait_ms=settings.stream_wait_ms,
+        )
         self.app = self._make_app()
 
     def _make_account(self, rng: random.Random) -> Account:
@@ -143,18 +152,8 @@ class Emulator:
 
     def _make_app(self) -> ASGIApp:
         settings = self._settings
-        jobs = JobApi(
-            self._live,
-            self.gate,
-            changed=self._workforce.operated,
-            body_bytes_max=settings.body_bytes_max,
-            queue_per_worker=settings.queue_per_worker,
-            stream_wait_ms=settings.stream_wait_ms,
-        )
-        openai = OpenAiApi(self._live, self.gate, changed=self._workforce.operated)
         routes = [
-            *job_routes(jobs),
-            *openai.routes(),
+            *self._jobs.routes,
             *self._workforce.routes(),
             *StatsApi(self.stats).routes(),
             *self._interfaces.routes,
@@ -177,6 +176,7 @@ class Emulator:
 
     def _removed(self, endpoint: str) -> None:
         self.world.close(endpoint)
+        self._jobs.batches.close(endpoint)
         self._live.ring()
 
     def _dynamic_limit(self, endpoint: str) -> int:
@@ -192,6 +192,7 @@ class Emulator:
             interfaces=self._interfaces.fronts,
             now=self.clock.now(),
             jobs_max=jobs_max,
+            batch_price_share=self._settings.batch.price_share,
         )
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

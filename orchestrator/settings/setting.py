@@ -37,6 +37,7 @@ class Panel(StrEnum):
     ACCESS = "Who may see and do what"
     ACCOUNT = "The account"
     WORKERS = "Workers"
+    BATCHES = "The service's own Batch"
     BEHAVIOUR = "How it behaves"
 
 

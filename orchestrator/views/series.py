@@ -27,9 +27,6 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     points: Sequence[tuple[int, float | None]]
     """Moments and values, oldest first. None is a gap, and stays one: nothing is drawn over it."""
 
-    step_s: float | None = None
-    """How far apart the points are. A silence of more than twice that is a gap too; None: only None is one."""
-
     state: str = ""
     """The word of a state whose colour the line has (`succeeded`, `failed` …); "": that of its place."""
 

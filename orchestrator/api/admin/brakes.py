@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
-from orchestrator.api.runs.run_costs import run_costs
+from orchestrator.api.runs.run_costs import RunCosts, run_costs
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
@@ -88,9 +88,15 @@ async def brakes_set(
 
 async def brakes_of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
     """How the brakes of `run` stand; `outcome` is what came of asking for others."""
-    kept, counts = await ledger.jobs.brakes.of(run.id), await ledger.runs.counts(run.id)
-    costs = await run_costs(ledger, run, counts)
-    own = costs.own
+    counts = await ledger.runs.counts(run.id)
+    return await brakes_beside(ledger, run, counts, await run_costs(ledger, run, counts), outcome=outcome)
+
+
+async def brakes_beside(
+    ledger: Ledger, run: Run, counts: Mapping[str, int], costs: RunCosts, *, outcome: str | None = None
+) -> RunBrakeStatus:
+    """The same, where it is known how many jobs of `run` there are by state, and what it costs."""
+    kept, own = await ledger.jobs.brakes.of(run.id), costs.own
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     holds = (beat.report.of(run.id).blocked_by for beat in beats)

@@ -93,6 +93,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         http_endpoints=_applications(request),
         command=command,
         scaling=request.scaling,
+        batch=request.batch,
         keys=request.keys or None,
         pods=PodSettings(
             callers=accounts.callers,

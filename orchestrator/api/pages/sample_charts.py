@@ -1,4 +1,4 @@
-"""What charts are drawn of, from samples of endpoints and of the process at work."""
+"""What charts are drawn of, from samples of runs, of endpoints and of the process at work."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -7,11 +7,11 @@ from typing import Final, TypeVar
 from orchestrator.core.samples.buckets import NO_VALUES, Histogram, quantile
 from orchestrator.core.samples.rates import gauged, grown, is_gap
 from orchestrator.ledger.samples.sample_repository import SampledTime
-from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals
+from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US
 from orchestrator.views.series import Bucket, Series, Unit
 
-Of = TypeVar("Of", EndpointSample, ProcessTotals)
+Of = TypeVar("Of", RunSample, EndpointSample, ProcessTotals)
 
 SPANS: Final[Mapping[str, int]] = {
     "10m": 10 * MINUTE_US,
@@ -30,7 +30,7 @@ def gauge_line(
 ) -> Series:
     """What stood."""
     points = gauged(time.samples, value, time.spacing_s)
-    return Series(name=name, unit=unit, points=points, step_s=time.spacing_s, state=state)
+    return Series(name=name, unit=unit, points=points, state=state)
 
 
 def rate_line(
@@ -38,7 +38,7 @@ def rate_line(
 ) -> Series:
     """What grew, a second; of what is counted in seconds itself that is a number."""
     points = grown(time.samples, count, time.spacing_s)
-    return Series(name=name, unit=unit, points=points, step_s=time.spacing_s, state=state)
+    return Series(name=name, unit=unit, points=points, state=state)
 
 
 def quantile_lines(
@@ -51,9 +51,7 @@ def quantile_lines(
         grew = histogram(after).since(histogram(before)) if is_known else NO_VALUES
         for name, share in shares.items():
             points[name].append((after.at, quantile(grew, bounds, share)))
-    return tuple(
-        Series(name=name, unit=Unit.SECONDS, points=found, step_s=time.spacing_s) for name, found in points.items()
-    )
+    return tuple(Series(name=name, unit=Unit.SECONDS, points=found) for name, found in points.items())
 
 
 def grown_histogram(time: SampledTime[Of], histogram: Callable[[Of], Histogram]) -> Histogram:

@@ -31,7 +31,7 @@ def job_body(
     job_input: JobInput, *, policy: Policy | None, webhook: str | None, s3_config: S3Config | None, bytes_max: int
 ) -> bytes:
     """The complete JSON of a job request. Raises `UsageError` for what the service would not take."""
-    parts = [b'{"input":', _input(job_input)]
+    parts = [b'{"input":', job_input_text(job_input)]
     if policy is not None and policy != _NO_POLICY:
         if problems := policy_problems(policy):
             raise UsageError("; ".join(problems))
@@ -54,7 +54,8 @@ def check_size(body: bytes, bytes_max: int) -> None:
         )
 
 
-def _input(job_input: JobInput) -> bytes:
+def job_input_text(job_input: JobInput) -> bytes:
+    """The JSON text of an input. Raises `UsageError` for what is no object, and for an empty one."""
     text = json_object_text(job_input, "the input")
     if not _members.decode(text):
         raise UsageError("the input is empty; the service would take the job and then drop it")

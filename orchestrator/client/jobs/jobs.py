@@ -10,14 +10,15 @@ Everything waits for its turn within the limits. The calls below, `ServerlessEnd
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
 import msgspec
 
-from orchestrator.client.http.backends import Request
 from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.client.jobs import service_answers
+from orchestrator.client.jobs.checked_calls import CONSEQUENCES, NOTHING_SECRET, CheckedCalls
+from orchestrator.client.jobs.endpoint_batches import EndpointBatches
 from orchestrator.client.jobs.job_request import (
     RUN_BODY_BYTES_MAX,
     RUNSYNC_BODY_BYTES_MAX,
@@ -27,7 +28,7 @@ from orchestrator.client.jobs.job_request import (
     job_body,
     json_object_text,
 )
-from orchestrator.client.jobs.refusals import JobRefusedError, errors_about, read_refusal
+from orchestrator.client.jobs.refusals import JobRefusedError, errors_about
 from orchestrator.client.jobs.retries import Sleep, may_pass, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.service_answers import JobRecord, JsonAnswer, Purged, StreamPart
@@ -55,10 +56,6 @@ OPENAI_S_MAX: Final = 600.0 + REQUEST_S_MAX
 """How long an `/openai/*` call may take: the default execution timeout, and the way there and back."""
 
 _NOT_FOUND: Final = 404
-_NOTHING: Final = Redactor({})
-"""The API key is hidden below already."""
-
-T = TypeVar("T")
 
 
 class EndpointJobs:
@@ -71,7 +68,7 @@ class EndpointJobs:
     def __init__(self, api: ServerlessEndpoint, sleep: Sleep) -> None:
         self._api = api
         self._sleep = sleep
-        self._notify: Callable[[], None] | None = None
+        self._calls = CheckedCalls(api, sleep)
 
     def __repr__(self) -> str:
         return f"EndpointJobs({self._api.url!r})"
@@ -86,11 +83,16 @@ class EndpointJobs:
         """The same operations with permits, bytes and bare answers."""
         return self._api
 
+    @property
+    def batches(self) -> EndpointBatches:
+        """Its batches: the service's own Batch, which is a beta."""
+        return EndpointBatches(self._calls)
+
     def on_request(self, notify: Callable[[], None] | None) -> None:
         """`notify` is called whenever a request is about to wait for its turn; nothing of a call can be refused here
         after that.
         """
-        self._notify = notify
+        self._calls.notify = notify
 
     async def run(
         self,
@@ -107,7 +109,7 @@ class EndpointJobs:
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
         request = self._api.submission("run", body)
-        return await self._once(
+        return await self._calls.once(
             "run", Operation.RUN, request, service_answers.read_accepted, redactor=_redactor(s3_config)
         )
 
@@ -131,7 +133,7 @@ class EndpointJobs:
         body = job_body(
             job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUNSYNC_BODY_BYTES_MAX
         )
-        record = await self._once(
+        record = await self._calls.once(
             "runsync",
             Operation.RUNSYNC,
             self._api.submission("runsync" if wait is None else f"runsync?wait={wait}", body),
@@ -140,14 +142,14 @@ class EndpointJobs:
             redactor=_redactor(s3_config),
         )
         if not record.finished and record.id is None:
-            with errors_about("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
+            with errors_about("runsync", CONSEQUENCES[Operation.RUNSYNC]):
                 raise Unanswered("the answer has neither a result nor a job id")
         return await self.follow(record.id) if follow and record.id and not record.finished else record
 
     async def status(self, job_id: str) -> JobRecord:
         """How a job stands, with its result once it has one (`GET /status/{job_id}`)."""
         path = f"status/{checked_id(job_id, 'job')}"
-        return await self._asked(f"status of {job_id}", Operation.STATUS, path, service_answers.read_job)
+        return await self._calls.asked(f"status of {job_id}", Operation.STATUS, path, service_answers.read_job)
 
     async def follow(self, job_id: str) -> JobRecord:
         """Asks for a job until it has finished; for as long as that takes."""
@@ -163,7 +165,7 @@ class EndpointJobs:
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         request = self._api.question(f"stream/{job_id}")
-        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, request, service_answers.read_stream)
+        ask = partial(self._calls.once, f"stream of {job_id}", Operation.STREAM, request, service_answers.read_stream)
         return await repeated(
             ask, self._sleep, may_help=lambda error: not isinstance(error, Unanswered) and may_pass(error)
         )
@@ -171,21 +173,21 @@ class EndpointJobs:
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
         request = self._api.order(f"cancel/{checked_id(job_id, 'job')}")
-        return await self._once(f"cancel {job_id}", Operation.CANCEL, request, service_answers.read_job)
+        return await self._calls.once(f"cancel {job_id}", Operation.CANCEL, request, service_answers.read_job)
 
     async def retry(self, job_id: str) -> JobRecord:
         """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
         request = self._api.order(f"retry/{checked_id(job_id, 'job')}")
-        return await self._once(f"retry {job_id}", Operation.RETRY, request, service_answers.read_job)
+        return await self._calls.once(f"retry {job_id}", Operation.RETRY, request, service_answers.read_job)
 
     async def purge_queue(self) -> Purged:
         """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
         request = self._api.order("purge-queue")
-        return await self._once("purge-queue", Operation.PURGE_QUEUE, request, partial(read_as, Purged))
+        return await self._calls.once("purge-queue", Operation.PURGE_QUEUE, request, partial(read_as, Purged))
 
     async def health(self) -> Health:
         """How many jobs and workers are in which state (`GET /health`)."""
-        return await self._asked("health", Operation.HEALTH, "health", read_health)
+        return await self._calls.asked("health", Operation.HEALTH, "health", read_health)
 
     async def known(self, *, wait: float) -> Health:
         """The endpoint's health, once the service knows the endpoint: a new one answers 404 at first.
@@ -205,7 +207,7 @@ class EndpointJobs:
 
     async def requests(self) -> JsonAnswer:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
-        return await self._asked("requests", Operation.REQUESTS, "requests", service_answers.read_answer)
+        return await self._calls.asked("requests", Operation.REQUESTS, "requests", service_answers.read_answer)
 
     async def openai(
         self, path: str, body: JobInput | None = None, *, on_event: Callable[[object], None] | None = None
@@ -224,50 +226,12 @@ class EndpointJobs:
         doing = f"openai{path}"
         request = self._api.question(doing) if text is None else self._api.submission(doing, text)
         request = msgspec.structs.replace(request, coming=tell)
-        call = partial(self._once, doing, Operation.OPENAI, request, service_answers.read_answer, within_s=OPENAI_S_MAX)
+        read = service_answers.read_answer
+        call = partial(self._calls.once, doing, Operation.OPENAI, request, read, within_s=OPENAI_S_MAX)
         answer = await (repeated(call, self._sleep) if text is None else call())
         if tell is not None:
             tell(200, b"\n")  # the last line need not have an end
         return answer
-
-    async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
-        """The answer to a question, which is asked again while that may help."""
-        return await repeated(partial(self._once, doing, operation, self._api.question(path), read), self._sleep)
-
-    async def _once(
-        self,
-        doing: str,
-        operation: Operation,
-        request: Request,
-        read: Callable[[bytes], T],
-        *,
-        within_s: float | None = None,
-        redactor: Redactor = _NOTHING,
-    ) -> T:
-        """The answer to one request, read. Every error begins with `doing`."""
-        with errors_about(doing, _CONSEQUENCES.get(operation, "")):
-            if self._notify is not None:
-                self._notify()
-            permit = await self._api.limiter.permit(operation)
-            answer = await self._api.send(permit, operation, request, within_s=within_s)
-            if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
-                raise JobRefusedError(doing, operation, read_refusal(answer, redactor))
-            try:
-                return read(answer.body)
-            except ValueError as trouble:
-                raise Unanswered(str(trouble)) from None
-
-
-_CONSEQUENCES: Final = {
-    Operation.RUN: "the job may exist all the same, and to repeat it may be paid twice",
-    Operation.RUNSYNC: "the job may exist all the same, and to repeat it may be paid twice",
-    Operation.OPENAI: "it may have been carried out all the same",
-    Operation.RETRY: "look at the job's status before repeating it",
-    Operation.CANCEL: "look at the job's status",
-    Operation.PURGE_QUEUE: "the queue may be empty all the same",
-    Operation.STREAM: "chunks may be missing, another stream goes on with the next ones",
-}
-"""What it means that no usable answer came, where the request may have changed something."""
 
 
 def _tell_events(
@@ -280,4 +244,6 @@ def _tell_events(
 
 
 def _redactor(config: S3Config | None) -> Redactor:
-    return _NOTHING if config is None else Redactor({}, sent=filter(None, (config.access_secret, config.access_id)))
+    return (
+        NOTHING_SECRET if config is None else Redactor({}, sent=filter(None, (config.access_secret, config.access_id)))
+    )

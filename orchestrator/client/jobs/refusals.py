@@ -221,25 +221,41 @@ _NO_SUCH_JOB: Final = (
     "the service does not know the job",
     "check both ids; or it was forgotten: a result is kept for 30 minutes (of runsync for 1), at most until the TTL",
 )
+_BATCH_MEANINGS: Final[Mapping[int, Words]] = {
+    400: (
+        "the service does not take it",
+        "check what was given; or a limit is reached: 5,000 requests a batch, 10 active batches, 50,000 queued",
+    ),
+    404: (
+        "the service does not know the batch, or has no Batch at this endpoint",
+        "check both ids; or it was forgotten: how long a batch is kept is not documented",
+    ),
+    409: ("the batch is in no state for this", "look at it: only a draft can be changed"),
+}
 _NOT_IN_STATE: Final = {
     Operation.RETRY: ("the service does not retry this job", "only a failed or timed-out job can be retried"),
     Operation.CANCEL: ("the service does not cancel this job", "it may have finished; look at its status"),
 }
 _OF_A_JOB: Final = frozenset({Operation.STATUS, Operation.STREAM, Operation.CANCEL, Operation.RETRY})
-_SUBMITS: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI, Operation.HTTP})
+_SUBMITS: Final = frozenset(
+    {Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI, Operation.HTTP, Operation.BATCH}
+)
 _PAID_TWICE: Final = "whether it took effect is unknown, and to repeat it may be paid twice"
 
 
 class JobRefusedError(RefusedError):
     """The service turned a job operation down; `operation` says which one."""
 
-    def __init__(self, doing: str, operation: Operation, refusal: Refusal) -> None:
+    def __init__(self, doing: str, operation: Operation, refusal: Refusal, *, is_question: bool = False) -> None:
+        """`is_question`: it changes nothing, although others of its operation do."""
         self.operation = operation
-        caution = _PAID_TWICE if operation in _SUBMITS else ""
+        caution = _PAID_TWICE if operation in _SUBMITS and not is_question else ""
         super().__init__(doing, refusal, _job_words(operation, refusal.status), caution=caution)
 
 
 def _job_words(operation: Operation, status: int) -> Words:
+    if operation is Operation.BATCH and status in _BATCH_MEANINGS:
+        return _BATCH_MEANINGS[status]
     if status == 404 and operation in _OF_A_JOB:  # noqa: PLR2004
         return _NO_SUCH_JOB
     if status in (400, 409, 422) and operation in _NOT_IN_STATE:

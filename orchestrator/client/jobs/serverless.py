@@ -116,15 +116,15 @@ class ServerlessEndpoint:
 
     async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
-        return await self.send(permit, Operation.STATUS, self.question(_job_path("status", remote_id)))
+        return await self.send(permit, Operation.STATUS, self.question(path_with_id("status", remote_id)))
 
     async def retry(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
-        return await self.send(permit, Operation.RETRY, self.order(_job_path("retry", remote_id)))
+        return await self.send(permit, Operation.RETRY, self.order(path_with_id("retry", remote_id)))
 
     async def cancel(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /cancel/{remote_id}`."""
-        return await self.send(permit, Operation.CANCEL, self.order(_job_path("cancel", remote_id)))
+        return await self.send(permit, Operation.CANCEL, self.order(path_with_id("cancel", remote_id)))
 
     async def health(self, permit: Permit, *, within_s: float | None = None) -> Answer:
         """`GET /health`. What it tells is kept, for whoever asks how many workers there were."""
@@ -215,10 +215,11 @@ def time_scale(text: str) -> float:
     return min(scale, TIME_SCALE_MAX) if scale > 1 else 1.0
 
 
-def _job_path(operation: str, remote_id: str) -> str:
+def path_with_id(path: str, remote_id: str) -> str:
+    """`{path}/{remote_id}`. Raises `ValueError` for an id that is none."""
     if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
         raise ValueError(f"{remote_id!r} is no remote id")
-    return f"{operation}/{remote_id}"
+    return f"{path}/{remote_id}"
 
 
 def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:

@@ -76,6 +76,8 @@ class Operation(StrEnum):
     """Whatever a server at a URL is asked for. The contract has none."""
 
     REQUESTS = "requests"
+    BATCH = "batch"
+    """All of the service's own Batch: `/batch` and what is below it. The contract has none."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -110,10 +112,12 @@ CONTRACT_LIMITS: Final[Mapping[Operation, Limit]] = MappingProxyType(
         Operation.OPENAI: Limit(2000, 10, 400),
         Operation.HTTP: Limit(1000, 10, 100),
         Operation.REQUESTS: Limit(10, 10, 2),
+        Operation.BATCH: Limit(100, 10, 10),
     }
 )
-"""The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`), `/health` (here one a
-second) and servers at URLs (here as many as one worker of a usual kind has room for: nobody knows what is there)."""
+"""The contract's table ("Limits"), per endpoint. It has no row for `/retry` (here as `/cancel`), `/batch` (the
+same with fewer at once, since its bodies are large), `/health` (here one a second) and servers at URLs (here as many as
+one worker of a usual kind has room for: nobody knows what is there)."""
 
 QUEUEING: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI, Operation.HTTP})
 """The operations that put something into the service's queue, which can be full."""

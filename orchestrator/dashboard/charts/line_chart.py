@@ -12,10 +12,8 @@ from orchestrator.dashboard.charts.amounts import amount_text
 from orchestrator.dashboard.charts.axes import TimeAxis, ValueAxis, lasted_text, time_axis, value_axis
 from orchestrator.dashboard.charts.chart import BandNote, Chart, ChartLine
 from orchestrator.dashboard.charts.svg import element, percent_text
-from orchestrator.units import SECOND_US
 from orchestrator.views.series import Band, Series, Unit
 
-POINTS_MAX: Final = 300
 NOTES_MAX: Final = 8
 """So many bands have a number and a note, the latest ones."""
 
@@ -26,7 +24,6 @@ NOTHING: Final = "Nothing was sampled in that time: that is done each ten second
 
 DASHES: Final = ("solid", "dashed", "dotted", "dash-dot", "long-dash", "fine-dash")
 
-_SILENT_STEPS: Final = 2.5
 _LATE: Final = 0.95
 """Further right the number of a band stands before it."""
 
@@ -57,7 +54,7 @@ def draw(
     if since is None or until is None or not any(since <= at <= until for at in known):
         return Chart(title=title, summary=NOTHING, svg=Markup())
     times = time_axis(since, until, zone)
-    drawn = [(each, _thinned(_within(points, times))) for each, points in drawn]
+    drawn = [(each, _within(points, times)) for each, points in drawn]
     unit = series[0].unit
     values = value_axis([value for _, points in drawn for _, value in points if value is not None], unit)
     shown = sorted((band for band in bands if _meets(band, times)), key=lambda band: band.since)[-BANDS_MAX:]
@@ -86,26 +83,12 @@ def draw(
 
 
 def _in_order(series: Series) -> _Points:
-    """By time; of several points at one moment the last one. A silence is a gap."""
-    points: _Points = []
-    for at, value in sorted(dict(series.points).items()):
-        if points and series.step_s is not None and at - points[-1][0] > _SILENT_STEPS * series.step_s * SECOND_US:
-            points.append((points[-1][0] + round(series.step_s * SECOND_US), None))
-        points.append((at, value))
-    return points
+    """By time; of several points at one moment the last one."""
+    return sorted(dict(series.points).items())
 
 
 def _within(points: _Points, times: TimeAxis) -> _Points:
     return [(at, value) for at, value in points if times.since <= at <= times.until]
-
-
-def _thinned(points: _Points) -> _Points:
-    """At most `POINTS_MAX` of them: the last of each few, and a gap where there is one among these."""
-    few = -(-len(points) // POINTS_MAX)
-    if few <= 1:
-        return points
-    groups = [points[at : at + few] for at in range(0, len(points), few)]
-    return [(group[-1][0], None if any(value is None for _, value in group) else group[-1][1]) for group in groups]
 
 
 def _css(series: Series, place: int) -> str:
@@ -153,7 +136,8 @@ def _bands(bands: Sequence[Band], times: TimeAxis) -> Iterator[Markup]:
         left, right = times.share(band.since), 1.0 if band.until is None else times.share(band.until)
         x = percent_text(left)
         css = f"band {band.kind}"
-        yield element("rect", x=x, width=percent_text(max(right - left, 0)), height="100%", class_=css)
+        if right > left:
+            yield element("rect", x=x, width=percent_text(right - left), height="100%", class_=css)
         yield element("line", x1=x, x2=x, y2="100%", class_=css)
         if number > 0:
             is_late = left > _LATE

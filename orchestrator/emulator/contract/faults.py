@@ -69,6 +69,9 @@ class Fault(StrEnum):
     LONG_PAUSE = auto()
     NEIGHBOUR = auto()
     MARKED_ANSWER = auto()
+    STUCK_BATCH = auto()
+    FAILED_BATCH = auto()
+    REPEATED_APPEND = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +156,13 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """The JSON of an answer or a webhook begins with a byte order mark."""
     long_pause: float = 0.0
     """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
+
+    stuck_batch: float = 0.0
+    """A batch is FINALIZED for ever, and nothing of it is executed."""
+    failed_batch: float = 0.0
+    """A batch FAILED, before its first request has ended or any time until its last has; the rest is cancelled."""
+    repeated_append: float = 0.0
+    """An append is taken twice, as after a proxy that has repeated it."""
 
     neighbour: float = 0.0
     """Somebody else sends so much of each limit, evenly, with the same key: it counts, and what is too much is 429."""

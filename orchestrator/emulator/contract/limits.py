@@ -1,7 +1,7 @@
 """How many requests each operation takes before it answers 429, and what was seen of them.
 
-The table is the contract's (Limits). `/retry`, `/health` and `/metrics` have no row there: they are unlimited until a
-setting gives them one. `/status-sync` counts as `/status` (as observed).
+The table is the contract's (Limits). `/retry`, `/health`, `/metrics` and `/batch` have no row there: they are unlimited
+until a setting gives them one. `/status-sync` counts as `/status` (as observed).
 """
 
 import math
@@ -32,6 +32,7 @@ class JobOperation(StrEnum):
     METRICS = "metrics"
     REQUESTS = "requests"
     OPENAI = "openai"
+    BATCH = "batch"
     HTTP = "http"
     """Whatever a load balancing endpoint is asked for. The contract has no limit of it."""
 
@@ -65,6 +66,7 @@ CONTRACT_LIMITS: Mapping[JobOperation, OperationLimit] = MappingProxyType(
         JobOperation.METRICS: UNLIMITED,
         JobOperation.REQUESTS: OperationLimit(requests=10, concurrent=2),
         JobOperation.OPENAI: OperationLimit(requests=2000, concurrent=400),
+        JobOperation.BATCH: UNLIMITED,
     }
 )
 """The table of the contract, Limits."""

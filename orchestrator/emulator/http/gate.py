@@ -11,6 +11,7 @@ from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.limits import JobOperation, OperationMeter, OperationMeters
 from orchestrator.emulator.http.wire import OutgoingAnswer, Wire, key_in
+from orchestrator.emulator.jobs.endpoint_table import endpoint_of
 
 ANY_ENDPOINT = "*"
 """As the name of an endpoint: every id exists."""
@@ -68,14 +69,17 @@ class Gate:
         """End what `hide` began."""
         self._hidden.discard(endpoint)
 
-    def enter(self, endpoint: str, operation: JobOperation, authorization: str, now: int) -> OperationMeter:
-        """Let a request in: the meter it must leave again.
+    def enter(
+        self, endpoint: str, operation: JobOperation, authorization: str, now: int, *, is_question: bool = False
+    ) -> OperationMeter:
+        """Let a request in: the meter it must leave again. `is_question`: it changes nothing, although others of its
+        operation do.
 
         Raises Refusal (401, 404, 429, 500), or ConnectionCut. A request that a fault throttles is not metered; one
         that a fault answers 500 was within the limit and is.
         """
         self.wire.connect(now)
-        self._check_key(authorization, READING if operation in LOOKING else WRITING)
+        self._check_key(authorization, READING if is_question or operation in LOOKING else WRITING)
         if self.wire.doubts_key():
             raise ServiceRefusal(401, "unauthorized")
         if not self._is_known(endpoint, now) or (operation is JobOperation.HEALTH and self.wire.hides_health()):
@@ -108,7 +112,8 @@ class Gate:
     def sending(self, operation: JobOperation, answer: HttpAnswer) -> OutgoingAnswer:
         """How an answer leaves, after the faults that spoil answers."""
         accepts = operation in SUBMITTING and answer.status == HTTPStatus.OK
-        return self.wire.sending(answer, changes=accepts, submits=accepts and operation is JobOperation.RUN)
+        submits = accepts and operation is JobOperation.RUN
+        return self.wire.sending(answer, changes=accepts or answer.changes, submits=submits)
 
     def _check_key(self, authorization: str, scope: str | None = None) -> None:
         key = key_in(authorization)
@@ -116,6 +121,8 @@ class Gate:
             raise ServiceRefusal(401, "unauthorized")
 
     def _is_known(self, endpoint: str, now: int, *, for_worker: bool = False) -> bool:
-        if not for_worker and (endpoint in self._hidden or self._endpoints.propagates(endpoint, now)):
+        if for_worker:
+            return self._endpoints.serves(endpoint_of(endpoint), now)
+        if endpoint in self._hidden or endpoint != endpoint_of(endpoint) or self._endpoints.propagates(endpoint, now):
             return False
         return self._endpoints.serves(endpoint, now)

@@ -13,8 +13,21 @@ from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.units import SECOND_US
 
+_BATCH_POOL = ".batch"
+"""No id of an endpoint has a dot."""
+
 EXECUTION_TIMEOUT_US_DEFAULT = 600 * SECOND_US
 """How long an execution may take where nobody says so (contract, Policy)."""
+
+
+def batch_pool(endpoint: str) -> str:
+    """Under which name stands what an endpoint has for its batches alone: workers, and a queue."""
+    return f"{endpoint}{_BATCH_POOL}"
+
+
+def endpoint_of(name: str) -> str:
+    """The endpoint's id, of its own name or that of its `batch_pool`."""
+    return name.removesuffix(_BATCH_POOL)
 
 
 class EndpointState:
@@ -36,6 +49,9 @@ class EndpointState:
         self.completed = 0
         self.failed = 0
         self.retried = 0
+        self.executed_us = 0
+        """How long executions have taken, which is what is paid."""
+
         self.unread = 0
         """Results that were forgotten without anybody having asked for them."""
 

@@ -108,6 +108,9 @@ class JobTable:
         self._webhooks = WebhookSchedule(dice, self.false_answers)
         self._stopped: list[ExecutionKey] = []
         self._requeued: list[str] = []
+        self.ended_in_batches: list[ServiceJob] = []
+        """Requests of batches that have ended, for whoever keeps the batches to take."""
+
         self._watched: set[str] = set()
         self._changed: list[str] = []
 
@@ -151,6 +154,8 @@ class JobTable:
         self.set_alarm(job)
         self._webhooks.job_ended(job, now)
         self.note_change(job.id)
+        if job.batch_id is not None:
+            self.ended_in_batches.append(job)
         self.observer.finished(job, result, now)
 
     def dispatch_again(self, job: ServiceJob) -> None:
@@ -178,6 +183,7 @@ class JobTable:
         """Its worker is free for another job."""
         state = self._endpoints.state(job.endpoint)
         state.in_progress -= 1
+        state.executed_us += now - (job.started_at or now)
         if job.worker_id is not None:
             state.fleet.ended(job.worker_id, now)
 

@@ -126,6 +126,8 @@ class ServiceJob(msgspec.Struct, kw_only=True, gc=False):
     """By a fault: two workers hold it, and the first result of either is the job's."""
     is_read: bool = False
     """Whether anybody was ever told how the job ended."""
+    batch_id: str | None = None
+    """Of which batch it is a request; None for one that was submitted by itself."""
 
     @property
     def is_empty(self) -> bool:

@@ -50,7 +50,7 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> RunBody:
     if body.webhook is not None and not _is_url(body.webhook):
         raise ServiceRefusal(400, "webhook must be an http or https URL with a host")
     return RunBody(
-        input=_object("input", body.input),
+        input=json_object("input", body.input),
         webhook=body.webhook,
         s3_config=None if bytes(body.s3_config) == b"null" else _s3_config(body.s3_config),
         ttl_us=policy.ttl * MILLISECOND,
@@ -85,7 +85,7 @@ def _is_url(text: str) -> bool:
 
 
 def _s3_config(raw: msgspec.Raw) -> bytes:
-    value = _object("s3Config", raw)
+    value = json_object("s3Config", raw)
     members = _decoded(value)
     for name in ("accessId", "accessSecret", "bucketName", "endpointUrl"):
         if not isinstance(members.get(name), str | None):
@@ -100,7 +100,8 @@ def _decoded(value: bytes) -> dict[str, object]:
         raise ServiceRefusal(400, "s3Config is nested too deeply") from None
 
 
-def _object(name: str, raw: msgspec.Raw) -> bytes:
+def json_object(name: str, raw: msgspec.Raw) -> bytes:
+    """The bytes of what is to be an object. Raises ServiceRefusal 400, naming it."""
     value = bytes(raw).strip()  # a copy: the Raw itself would keep the whole request alive
     if not value.startswith(b"{"):
         raise ServiceRefusal(400, f"{name} must be a JSON object")

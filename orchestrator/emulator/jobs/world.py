@@ -5,8 +5,9 @@ who send jobs; those of workers are in `executions`, and `job_table` has what be
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import Protocol
 
 import msgspec
 
@@ -98,6 +99,18 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
     """Workers (endpoint, id) that are to go: idle for too long, above the maximum, or asking for it."""
 
 
+class WorldPart(Protocol):
+    """Something of the service beside its queues for which time passes, too."""
+
+    def step(self, now: int) -> Iterable[str]:
+        """Let everything happen that is due by itself; the endpoints where jobs have been queued by that."""
+        ...
+
+    def next_due(self) -> int | None:
+        """As of the world."""
+        ...
+
+
 class World:
     """Everything that the service knows.
 
@@ -121,14 +134,17 @@ class World:
     ) -> None:
         self._retention_us = retention_us
         self._sync_retention_us = sync_retention_us
-        self._dice = dice
-        self._rng = rng
+        self.dice = dice
+        self.rng = rng
         self.endpoints = EndpointTable(scaling, rng=rng, guest_us=2 * silence_us)
         self.table = JobTable(self.endpoints, dice, observer or JobObserver())
         self.executions = Executions(
             self.table, self.endpoints, dice, silence_us=silence_us, service_retries=service_retries
         )
         """What workers do."""
+
+        self.parts: list[WorldPart] = []
+        """What goes along with its time."""
 
     def close(self, endpoint: str) -> None:
         """Forget an endpoint and all its jobs; those in progress are stopped."""
@@ -145,7 +161,7 @@ class World:
         """Accept a job: `{"id","status":"IN_QUEUE"}`."""
         timeout_us = submission.execution_timeout_us or self.endpoints.state(endpoint).execution_timeout_us
         job = ServiceJob(
-            id=job_id(self._rng, is_sync=submission.is_sync),
+            id=job_id(self.rng, is_sync=submission.is_sync),
             endpoint=endpoint,
             input=submission.input,
             webhook=submission.webhook,
@@ -156,10 +172,10 @@ class World:
             retention_us=self._kept_us(self._sync_retention_us if submission.is_sync else self._retention_us),
             low_priority=submission.low_priority,
         )
-        is_lost = self._dice.strikes(Fault.LOST_JOB)
+        is_lost = self.dice.strikes(Fault.LOST_JOB)
         self.table.observer.accepted(job, is_lost=is_lost)
         if not is_lost:
-            self.table.add(job, is_shelved=self._dice.strikes(Fault.STUCK_IN_QUEUE))
+            self.table.add(job, is_shelved=self.dice.strikes(Fault.STUCK_IN_QUEUE))
         return ServiceRecord(id=job.id, status=job.status)
 
     def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> ServiceRecord:
@@ -167,7 +183,7 @@ class World:
 
         `ttl_us` lets a finished job go sooner: that long from now (as observed, `/status?ttl=`).
         """
-        if self._dice.strikes(Fault.AMNESIA):
+        if self.dice.strikes(Fault.AMNESIA):
             self.forget_all(endpoint, now)
         job = self.table.find(endpoint, job_id, now)
         if ttl_us is not None and job.status in FINISHED:
@@ -239,14 +255,15 @@ class World:
 
     def step(self, now: int) -> Due:
         """Let everything happen that is due by itself, and hand over what the world outside has to do."""
-        self._dice.pass_to(now)
+        self.dice.pass_to(now)
         self.table.ring_alarms(now)
+        queued = [endpoint for part in self.parts for endpoint in part.step(now)]
         workers = self.endpoints.adjust(now)
         webhooks, stopped, requeued, changed = self.table.pop_news(now)
         return Due(
             webhooks=webhooks,
             stopped=tuple(stopped),
-            queued=(*requeued, *workers.readied),
+            queued=(*requeued, *queued, *workers.readied),
             changed=tuple(changed),
             started=workers.started,
             stopping=self.endpoints.pop_stopping(),
@@ -254,10 +271,11 @@ class World:
 
     def next_due(self) -> int | None:
         """When `step` must be called next (µs): 0 for at once, None if nothing is ahead."""
-        times = (self.table.next_due(), self.endpoints.next_due(), self._dice.next_at())
+        parts = (part.next_due() for part in self.parts)
+        times = (self.table.next_due(), self.endpoints.next_due(), self.dice.next_at(), *parts)
         return min((at for at in times if at is not None), default=None)
 
     def _kept_us(self, retention_us: int) -> int:
         """How long a job is really kept."""
-        short = self._dice.strikes(Fault.SHORT_RETENTION)
-        return round(retention_us * self._dice.faults.kept_share) if short else retention_us
+        short = self.dice.strikes(Fault.SHORT_RETENTION)
+        return round(retention_us * self.dice.faults.kept_share) if short else retention_us

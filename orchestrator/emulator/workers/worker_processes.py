@@ -18,6 +18,7 @@ from anyio.abc import Process, TaskGroup, TaskStatus
 
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.worker_routes import WorkerApi
+from orchestrator.emulator.jobs.endpoint_table import endpoint_of
 from orchestrator.emulator.workers.handler_pool import kill_session
 
 STOP_GRACE_S = 30.0
@@ -45,7 +46,7 @@ class WorkerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
         return {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
             "HOME": home,
-            **self.template(endpoint),
+            **self.template(endpoint_of(endpoint)),
             "RUNPOD_WEBHOOK_GET_JOB": f"{base}/job-take/$ID?gpu=CPU",
             "RUNPOD_WEBHOOK_POST_OUTPUT": f"{base}/job-done/$RUNPOD_POD_ID/$ID?gpu=CPU",
             "RUNPOD_WEBHOOK_POST_STREAM": f"{base}/job-stream/$RUNPOD_POD_ID/$ID?gpu=CPU",
@@ -53,7 +54,7 @@ class WorkerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
             "RUNPOD_PING_INTERVAL": str(max(1000, round(self.ping_interval_s * 1000))),
             "RUNPOD_AI_API_KEY": self.key,
             "RUNPOD_POD_ID": worker_id,
-            "RUNPOD_ENDPOINT_ID": endpoint,
+            "RUNPOD_ENDPOINT_ID": endpoint_of(endpoint),
             "RUNPOD_POD_HOSTNAME": f"{worker_id}-emulated",
             "RUNPOD_DEBUG_LEVEL": "INFO",
             "RUNPOD_SKIP_AUTO_SYSTEM_CHECKS": "true",

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.job_api.live_world import LiveWorld
+from orchestrator.emulator.jobs.endpoint_table import endpoint_of
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handler_pool import HandlerPool
@@ -97,7 +98,7 @@ class HandlerWorkers:
             scope.cancel()
 
     def _open(self, endpoint: str) -> _Pool | None:
-        handler = self._handlers.get(endpoint) or self._handlers.get(ANY_ENDPOINT)
+        handler = self._handlers.get(endpoint_of(endpoint)) or self._handlers.get(ANY_ENDPOINT)
         if handler is None:
             return None
         pool = self._pools[endpoint] = _Pool(handler, self._processes)

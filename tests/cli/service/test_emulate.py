@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
+from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings.configuration_file import toml_texts
 from orchestrator.settings.setting import Setting
@@ -44,7 +45,8 @@ def test_each_setting_can_stand_in_the_table_of_the_file(setting: Setting[Any]) 
     assert choose({}, {}, EMULATOR)[setting] == read
     if setting.of is not None:
         request = requested()
-        assert getattr(request.scaling if setting.of is Scaling else request, setting.name) == read
+        of = {Scaling: request.scaling, BatchRules: request.batch}.get(setting.of, request)
+        assert getattr(of, setting.name) == read
 
 
 def test_what_stands_outside_of_the_table_is_not_the_emulator_s() -> None:

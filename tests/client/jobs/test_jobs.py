@@ -183,7 +183,7 @@ def test_the_operations_are_those_of_queue_based_endpoints_and_no_others() -> No
     """Contract, What the service does 3 and 4: what a load balancing endpoint takes is its user's own HTTP."""
     public = {name for name in vars(EndpointJobs) if not name.startswith("_")}
     asked = {name.replace("-", "_").removesuffix(" models") for name in OPERATIONS}
-    assert public - {"id", "api", "follow", "known", "on_request"} == asked
+    assert public - {"id", "api", "follow", "known", "on_request", "batches"} == asked
 
 
 async def test_a_new_endpoint_can_be_waited_for() -> None:
@@ -371,6 +371,7 @@ def test_people_send_within_a_twentieth_of_the_limits() -> None:
         Operation.OPENAI: (100, 10, 20),
         Operation.HTTP: (50, 10, 5),
         Operation.REQUESTS: (1, 10, 1),
+        Operation.BATCH: (5, 10, 1),
     }
 
 

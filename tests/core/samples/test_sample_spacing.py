@@ -47,13 +47,13 @@ def test_samples_are_due_at_round_seconds() -> None:
     ("time_us", "step", "spacing"),
     [
         (10 * MINUTE_US, 10, 10),
-        (50 * MINUTE_US, 10, 10),
+        (40 * MINUTE_US, 10, 10),
         (HOUR_US, 60, 60),
-        (5 * HOUR_US, 60, 60),
+        (4 * HOUR_US, 60, 60),
         (6 * HOUR_US, 600, 600),
-        (50 * HOUR_US, 600, 600),
-        (7 * DAY_US, 600, 2400),
-        (400 * DAY_US, 600, 115_200),
+        (40 * HOUR_US, 600, 600),
+        (7 * DAY_US, 600, 3000),
+        (400 * DAY_US, 600, 144_000),
         (0, 10, 10),
     ],
 )

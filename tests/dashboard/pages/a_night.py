@@ -74,7 +74,9 @@ def work(raw: bytes, tries: int) -> WorkerResult:
 
 async def _made(folder: Path) -> bytes:
     """The ledger of a night that is over, and of a training that is under way."""
-    clock, path = VirtualClock(), folder / "ledger.db"
+    # Whatever has run on this loop before, this night begins at the same moment.
+    clock = VirtualClock(epoch_at=EPOCH_AT - round(anyio.current_time() * SECOND_US))
+    path = folder / "ledger.db"
     service = SimulatedService(
         clock, work=work, workers=10, seconds=lambda _: 4.0, seed=4, faults=Faults(lost_answer=0.05)
     )

@@ -52,6 +52,12 @@ def test_a_wrong_key_is_a_401(authorization: str) -> None:
     assert refused(gate(), authorization=authorization) == 401
 
 
+def test_the_workers_of_an_endpoints_batches_are_none_to_anybody_but_themselves() -> None:
+    for known in ("ep", "*"):
+        assert refused(gate(endpoints=(known,)), endpoint="ep.batch") == 404
+        gate(endpoints=(known,)).enter_worker("ep.batch", "secret", 5)
+
+
 def test_without_configured_keys_any_key_will_do_but_there_must_be_one() -> None:
     gate(keys=None).enter("ep", JobOperation.RUN, "Bearer anything", 5)
     for empty in ("", "Bearer ", "bearer", " Bearer  "):

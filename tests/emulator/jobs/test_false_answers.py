@@ -71,7 +71,7 @@ def test_a_webhook_can_bring_another_jobs_record() -> None:
     subject = world()
     other = submit(subject, value=1)
     finish(subject)
-    subject._dice.faults = Faults(other_webhook=1.0)
+    subject.dice.faults = Faults(other_webhook=1.0)
     submit(subject, value=2, webhook=HOOK)
     finish(subject, result=WorkerResult(output=b'"mine"'))
     (webhook,) = subject.step(T0).webhooks
@@ -126,12 +126,12 @@ def test_a_question_can_find_that_all_jobs_of_its_endpoint_are_forgotten_and_the
     finish(subject)
     take(subject, worker_id="w2")
     elsewhere = subject.submit("another-endpoint", submission(), T0).id
-    subject._dice.faults = Faults(amnesia=1.0)
+    subject.dice.faults = Faults(amnesia=1.0)
     for job_id in (queued, running, completed):
         with pytest.raises(ServiceRefusal) as caught:
             subject.status(EP, job_id, T0)
         assert caught.value.status == 404
-    subject._dice.faults = Faults()
+    subject.dice.faults = Faults()
     assert subject.step(T0).stopped == (ExecutionKey(running, 1),)
     assert subject.status("another-endpoint", elsewhere, T0).id == elsewhere
     job_id = submit(subject)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from orchestrator.api.pages.sample_charts import gauge_line, rate_line
 from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S, Histogram, quantile
-from orchestrator.core.samples.rates import gauged, grown, is_gap
+from orchestrator.core.samples.rates import is_gap
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -64,43 +65,29 @@ async def run_charts(ledger: Ledger, run: Run, *, window: str | None, ended_at: 
 def _charts(
     of_run: SampledTime[RunSample], of_endpoint: SampledTime[EndpointSample], operation: str, *, has_price: bool
 ) -> Iterator[ChartData]:
-    step_s = of_run.spacing_s
-
-    def line(
-        name: str, value: Callable[[RunSample], float | None], state: str = "", unit: Unit = Unit.NUMBER
-    ) -> Series:
-        points = gauged(of_run.samples, value, step_s)
-        return Series(name=name, unit=unit, points=points, step_s=step_s, state=state)
-
-    def rate(name: str, count: Callable[[RunSample], float], state: str = "") -> Series:
-        points = grown(of_run.samples, count, step_s)
-        return Series(name=name, unit=Unit.PER_SECOND, points=points, step_s=step_s, state=state)
-
-    allowed = gauged(of_endpoint.samples, lambda sample: _allowed_per_s(sample, operation), of_endpoint.spacing_s)
     yield ChartData(
         title="Jobs a second",
         series=(
-            rate("sent", lambda sample: sample.sent, State.OUTSTANDING),
-            rate("finished", lambda sample: sample.finished, State.SUCCEEDED),
-            Series(name="allowed", unit=Unit.PER_SECOND, points=allowed, step_s=of_endpoint.spacing_s),
+            rate_line(of_run, "sent", lambda sample: sample.sent, State.OUTSTANDING),
+            rate_line(of_run, "finished", lambda sample: sample.finished, State.SUCCEEDED),
+            gauge_line(of_endpoint, "allowed", lambda sample: _allowed_per_s(sample, operation), Unit.PER_SECOND),
         ),
     )
     yield ChartData(
         title="Jobs by state",
         series=tuple(
-            line(state, lambda sample, state=state: sample.counts.get(state, 0), state)  # type: ignore[misc]
+            gauge_line(of_run, state, lambda sample, state=state: sample.counts.get(state, 0), state=state)  # type: ignore[misc]
             for state in (State.SUCCEEDED, State.FAILED, State.QUEUED)
         ),
     )
-    yield ChartData(title="Jobs at the service", series=(line("at the service", _at_service, State.OUTSTANDING),))
+    at_service = gauge_line(of_run, "at the service", _at_service, state=State.OUTSTANDING)
+    yield ChartData(title="Jobs at the service", series=(at_service,))
     yield ChartData(title="Execution", series=_quantiles(of_run, lambda sample: sample.execution))
     yield ChartData(title="Waiting in the service's queue", series=_quantiles(of_run, lambda sample: sample.queue))
-    yield ChartData(
-        title="Failed attempts",
-        series=(rate("failed attempts", lambda sample: sample.counts.get(FAILED_EXECUTIONS, 0), State.FAILED),),
-    )
+    failed = rate_line(of_run, "failed attempts", lambda sample: sample.counts.get(FAILED_EXECUTIONS, 0), State.FAILED)
+    yield ChartData(title="Failed attempts", series=(failed,))
     if has_price:
-        yield ChartData(title="Spent", series=(line("spent", lambda sample: sample.spent, unit=Unit.MONEY),))
+        yield ChartData(title="Spent", series=(gauge_line(of_run, "spent", lambda sample: sample.spent, Unit.MONEY),))
 
 
 def _at_service(sample: RunSample) -> int:
@@ -114,12 +101,11 @@ def _allowed_per_s(sample: EndpointSample, operation: str) -> float | None:
 
 def _quantiles(of_run: SampledTime[RunSample], histogram: Callable[[RunSample], Histogram]) -> tuple[Series, ...]:
     """The median and the 95th percentile of what came within a minute before each sample."""
-    step_s, found = of_run.spacing_s, list(_grown_over(of_run, histogram))
+    found = list(_grown_over(of_run, histogram))
     return tuple(
         Series(
             name=name,
             unit=Unit.SECONDS,
-            step_s=step_s,
             points=[(at, None if values is None else quantile(values, TIME_BOUNDS_S, share)) for at, values in found],
         )
         for name, share in (("half take at most", 0.5), ("95 % take at most", 0.95))

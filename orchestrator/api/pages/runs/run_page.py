@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.api.admin.brakes import brakes_of
+from orchestrator.api.admin.brakes import brakes_beside
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.outcomes.job_queries import failures_of
 from orchestrator.api.pages.runs.command_lines import command_line
@@ -46,7 +46,7 @@ async def run_page(
     took_s = max(0, (ended_at or now) - run.created_at) / SECOND_US
     costs = await run_costs(ledger, run, status.jobs)
     failures = await failures_of(ledger, run, KINDS_SHOWN, is_counted=False)
-    brakes = await brakes_of(ledger, run)
+    brakes = await brakes_beside(ledger, run, status.jobs, costs)
     progress = await progress_of_jobs(ledger, run, PROGRESS_SHOWN) if run.settings.resumable else None
     return RunPage(
         status=status_shown(shows, status),
