@@ -8,6 +8,7 @@ questions are, while the connection or the service fails.
 import os
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from orchestrator.api.runs.service_connection import connection_of
@@ -56,6 +57,7 @@ Wait = Annotated[
     str | None,
     typer.Option(metavar="D", help="How long the service may hold the request; 1s to 5m. Default: the service's, 90s."),
 ]
+BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The id of a batch, as the service gave it.")]
 OpenAiPath = Annotated[
     str, typer.Argument(metavar="PATH", help="The path below /openai, as in [bold]/v1/chat/completions[/].")
 ]
@@ -180,6 +182,17 @@ async def api_requests(endpoint: EndpointId, *, choices: Choices, account: "Acco
     api_output.put_json_answer(await jobs.requests(), as_json=shown.as_json)
 
 
+@api.command("batches")
+@_shared()
+async def api_batches(endpoint: EndpointId, *, choices: Choices, account: "Account") -> None:
+    """List the endpoint's batches (the service's own Batch, a beta), newest first, with how far each is.
+
+    Example: orchestrator api batches abc123
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    api_output.put_batches([batch async for batch in jobs.batches.all()], as_json=shown.as_json)
+
+
 # --- changing
 
 
@@ -225,6 +238,24 @@ async def api_purge(endpoint: EndpointId, yes: Yes = False, *, choices: Choices,
         api_output.put_answer(purged.raw)
     else:
         api_output.put_purged(purged)
+
+
+@api.command("cancel-batch")
+@_shared()
+async def api_cancel_batch(
+    endpoint: EndpointId, batch: BatchId, yes: Yes = False, *, choices: Choices, account: "Account"
+) -> None:
+    """Cancel a batch: what waits is not executed, what runs goes on and is paid. Asks first.
+
+    Example: orchestrator api cancel-batch abc123 BATCH
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    confirm(f"cancel batch {batch} of {jobs.id}?", yes=yes)
+    cancelled = await jobs.batches.cancel(batch)
+    if shown.as_json:
+        api_output.put_answer(msgspec.json.encode(cancelled))
+    else:
+        api_output.put_batches([cancelled], as_json=False)
 
 
 @api.command("openai")

@@ -1,16 +1,18 @@
 """The answers of the service as tables for people, and as the JSON that they were."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from orchestrator.cli.output import streams, tables
-from orchestrator.core.text.figures import lasting
+from orchestrator.core.text.figures import lasting, minute
 from orchestrator.core.text.json_compact import compact
+from orchestrator.units import MILLISECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.client import Chunk, Health, JobRecord, JsonAnswer, Purged  # slow to import
+    from orchestrator.core.service.batches import ServiceBatch
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -71,6 +73,18 @@ def _counts(counts: msgspec.Struct) -> Rows:
             yield from ((str(name), str(more)) for name, more in value.items())
         elif value is not None:
             yield field.name.replace("_", " "), f"{value:,}"
+
+
+def put_batches(batches: Sequence["ServiceBatch"], *, as_json: bool) -> None:
+    """Batches as a table, or as one array."""
+    headings = ("batch", "status", "requests", "in progress", "completed", "failed", "created")
+    tables.put_list(batches, as_json=as_json, none="no batches", headings=headings, row=_batch_cells)
+
+
+def _batch_cells(batch: "ServiceBatch") -> tuple[object, ...]:
+    counts = (batch.total, batch.in_progress, batch.completed, batch.failed)
+    created = "" if batch.created_ms is None else minute(batch.created_ms * MILLISECOND_US)
+    return (batch.id, batch.status, *("" if count is None else count for count in counts), created)
 
 
 def put_json_answer(answer: "JsonAnswer", *, as_json: bool) -> None:

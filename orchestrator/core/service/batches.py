@@ -43,7 +43,7 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class ServiceBatch(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A batch as the service has it; what it does not say is None."""
 
     id: str

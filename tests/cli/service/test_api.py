@@ -35,6 +35,12 @@ OPERATIONS: dict[str, tuple[list[str], str, bytes]] = {
     "retry": (["retry", "abc", "job-1"], "POST /v2/abc/retry/job-1", QUEUED),
     "purge": (["purge", "abc", "--yes"], "POST /v2/abc/purge-queue", ok('{"removed":12,"status":"completed"}')),
     "health": (["health", "abc"], "GET /v2/abc/health", ok('{"jobs":{"inQueue":1},"workers":{"idle":2}}')),
+    "batches": (["batches", "abc"], "GET /v2/abc/batch", ok('[{"id":"batch_1","status":"DRAFT","requestTotal":3}]')),
+    "cancel-batch": (
+        ["cancel-batch", "abc", "batch_1", "--yes"],
+        "POST /v2/abc/batch/batch_1/cancel",
+        ok('{"id":"batch_1","status":"CANCELLED"}'),
+    ),
     "requests": (["requests", "abc"], "GET /v2/abc/requests", ok('{"requests":[]}')),
     "openai": (
         ["openai", "abc", "/v1/completions", "--input", '{"prompt":"a"}'],
@@ -96,6 +102,28 @@ def test_a_failed_job_is_exit_code_1_and_its_reason_draws_nothing_on_the_termina
         "retries  1",
         "error    bad \\x1b[2J seed",
     ]
+
+
+def test_batches_are_rows_of_a_table() -> None:
+    body = (
+        '{"batches":[{"id":"batch_2","status":"DRAFT","requestTotal":0,"createdAt":1783584000000},'
+        '{"id":"batch_1","status":"FINALIZED","requestTotal":5000,"requestInProgress":8,"requestCompleted":244,'
+        '"requestFailed":6}]}'
+    )
+    with service(ok(body)) as served:
+        result = served.api("batches", "abc")
+    assert [line.split() for line in result.stdout.splitlines() if line.strip(" ─")] == [
+        ["batch", "status", "requests", "in", "progress", "completed", "failed", "created"],
+        ["batch_2", "DRAFT", "0", "2026-07-09", "08:00"],
+        ["batch_1", "FINALIZED", "5000", "8", "244", "6"],
+    ]
+
+
+def test_a_batch_is_cancelled_once_somebody_has_said_yes() -> None:
+    with service(ok('{"id":"batch_1","status":"CANCELLED"}')) as served:
+        result = served.api("cancel-batch", "abc", "batch_1")
+    assert (result.exit_code, served.asked) == (2, [])
+    assert "--yes" in result.stderr
 
 
 def test_health_is_two_tables() -> None:
