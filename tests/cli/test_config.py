@@ -10,6 +10,7 @@ import pytest
 from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings import command_flags, connection_settings, run_settings
@@ -190,9 +191,10 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         AccountSettings: names_of(AccountSettings),
         ConnectionSettings: names_of(ConnectionSettings)
         - {"api_key", "headers", "key_variables", "targets", "dashboard_url"},  # tables, and what is never written down
-        EmulateRequest: names_of(EmulateRequest) - names_of(EmulatorOptions) - {"scaling"},
+        EmulateRequest: names_of(EmulateRequest) - names_of(EmulatorOptions) - {"scaling", "batch"},
         EmulatorOptions: names_of(EmulatorOptions),
         Scaling: names_of(Scaling),
+        BatchOptions: names_of(BatchOptions),
         Policy: names_of(Policy),
         InputSettings: names_of(InputSettings),
         OutputSettings: names_of(OutputSettings),

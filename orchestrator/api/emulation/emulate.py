@@ -93,7 +93,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         http_endpoints=_applications(request),
         command=command,
         scaling=request.scaling,
-        batch=request.batch,
+        batch=request.batch.rules(),
         keys=request.keys or None,
         pods=PodSettings(
             callers=accounts.callers,

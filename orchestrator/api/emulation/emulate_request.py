@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from orchestrator.core.service.addresses import PORT_MAX
-from orchestrator.emulator.batches.batch_rules import BatchRules
+from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings import command_flags
@@ -182,7 +182,7 @@ class EmulateRequest(EmulatorOptions, frozen=True, kw_only=True):
         ),
     ] = ()
     scaling: Scaling = Scaling(workers_min=WORKERS_DEFAULT, workers_max=WORKERS_DEFAULT)
-    batch: BatchRules = BatchRules()
+    batch: BatchOptions = BatchOptions()
 
 
 HANDLER: Final = setting_of(EmulateRequest, "handler")
@@ -210,7 +210,7 @@ EMULATE: Final = command_flags.in_panels(
     *settings_in(EmulateRequest),
     WORKERS,
     *settings_in(Scaling),
-    *settings_in(BatchRules),
+    *settings_in(BatchOptions),
     *settings_in(EmulatorOptions),
     *(command_flags.CONFIG, JSON),
 )
@@ -226,4 +226,4 @@ def emulate_request(choices: Choices) -> EmulateRequest:
         scaling |= {"workers_min": workers, "workers_max": workers}
     scaling["workers_max"] = max(scaling["workers_min"], scaling["workers_max"])
     given = choices.fields(EmulatorOptions) | choices.fields(EmulateRequest)
-    return EmulateRequest(scaling=Scaling(**scaling), batch=BatchRules(**choices.fields(BatchRules)), **given)
+    return EmulateRequest(scaling=Scaling(**scaling), batch=BatchOptions(**choices.fields(BatchOptions)), **given)

@@ -34,8 +34,8 @@ class BatchOrder(StrEnum):
     """Anyhow, and always so."""
 
 
-class BatchRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How batches behave. Raises UsageError for numbers that make no sense."""
+class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How batches behave, as far as `emulate` can be told."""
 
     delay_s: Annotated[
         float, _batch("batch-delay", number("SECONDS"), "How long a finalized batch waits until its workers begin.")
@@ -65,6 +65,15 @@ class BatchRules(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _batch("batch-retention", number("SECONDS"), "How long a batch is kept of which all has ended; then 404."),
     ] = 86_400.0
+
+    def rules(self) -> "BatchRules":
+        """These, and else the usual ones. Raises UsageError for numbers that make no sense."""
+        return BatchRules(**msgspec.structs.asdict(self))
+
+
+class BatchRules(BatchOptions, frozen=True, kw_only=True):
+    """How batches behave. Raises UsageError for numbers that make no sense."""
+
     active_max: int = 10
     """Finalized batches of an endpoint that have not ended."""
     requests_max: int = 5_000

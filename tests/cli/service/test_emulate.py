@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
+from orchestrator.api.emulation.emulate_request import EMULATOR, WORKERS, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
-from orchestrator.emulator.batches.batch_rules import BatchRules
+from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings.configuration_file import toml_texts
 from orchestrator.settings.setting import Setting
@@ -38,14 +38,14 @@ def requested(*arguments: str, **environment: str) -> EmulateRequest:
 
 @pytest.mark.parametrize("setting", EMULATOR.settings.values(), ids=str)
 def test_each_setting_can_stand_in_the_table_of_the_file(setting: Setting[Any]) -> None:
-    value = some_value(setting)
+    value = 8 if setting is WORKERS else some_value(setting)  # a run has another setting of that name
     written = f"[emulate]\n{setting.key.replace('-', '_')} = {json.dumps(value)}"
     Path("orchestrator.toml").write_text(written, encoding="utf-8")
     read = setting.value_type.read(toml_texts(value))
     assert choose({}, {}, EMULATOR)[setting] == read
     if setting.of is not None:
         request = requested()
-        of = {Scaling: request.scaling, BatchRules: request.batch}.get(setting.of, request)
+        of = {Scaling: request.scaling, BatchOptions: request.batch}.get(setting.of, request)
         assert getattr(of, setting.name) == read
 
 
