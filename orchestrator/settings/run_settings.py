@@ -121,6 +121,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = SPILL_AFTER_US_DEFAULT
     members: tuple[MemberSettings, ...] = ()
     """The endpoints of the run's pool, its own the first of them; none where it is the only one."""
+    is_probe: bool = False  # something is to be known of each of these: as many jobs go to each as to the others
 
     retention_us: Annotated[
         int,

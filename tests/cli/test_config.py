@@ -216,7 +216,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         RunSettings: names_of(RunSettings)
         - {"policy", "output", "errors", "files_at", "cli_defaults"}  # what is remembered
         - {"takes_over"}  # of stages only
-        - {"members"},  # which follow from the endpoint
+        - {"members", "is_probe"},  # which follow from the endpoint, and from what is planned
     }
 
 

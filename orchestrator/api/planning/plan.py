@@ -130,13 +130,21 @@ async def probed(
     dependencies: Dependencies,
     stop: anyio.Event | None,
 ) -> None:
-    """Executes so many of the jobs of `asked`, which has `rows`. The same again goes on with the same ones.
+    """Executes so many of the jobs of `asked`, which has `rows`. The same again goes on with the same ones. Of a pool
+    each member gets as many as the others: of one that gets nothing nothing is learned.
 
     Raises what `run` raises, and `StoppedError` where it was interrupted.
     """
     chosen = frozenset(spread(number, rows))
     request = replace(
-        asked, name=f"{asked.name}{ENDING}", named=True, output=None, errors=None, only_rows=chosen, retry_failed=False
+        asked,
+        name=f"{asked.name}{ENDING}",
+        named=True,
+        output=None,
+        errors=None,
+        only_rows=chosen,
+        retry_failed=False,
+        settings=replace(asked.settings or RunSettings(), is_probe=True),
     )
     console.info(f"{request.name}: {len(chosen):,} jobs of {rows:,} are executed to learn of their times")
     summary = await run(request, console, dependencies, stop)

@@ -5,6 +5,7 @@ execution, and a wait for as many of those before it as are more than are execut
 
 *fast*: the soonest moment by which all members together can end what waits; each takes what it can end by then.
 *cheap*: in the order of prices; each takes what waits no longer there than it may, and a dearer one only what is over.
+*even*: where something is to be known of each, as many go to each as to the others.
 
 How fast a member is may be found to be wrong. So none has more waiting than what it ends within `AHEAD_US`, and one of
 which nothing is known takes more only as jobs end there.
@@ -71,10 +72,15 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     elapsed_us: int = 0
     """For how long jobs have been sent."""
 
+    is_even: bool = False
+    """Whether each member is to have as many jobs as the others, whatever is preferred."""
+
 
 def rooms(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]:
     """How many more jobs each of `members` may take now, which are in the order of their prices, cheapest first."""
     speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    if pool.is_even:
+        return dict.fromkeys(members, 0) | _even(pool, {n: speed for n, speed in speeds.items() if not speed.is_out})
     if pool.prefer is Prefer.CHEAP:
         return _cheap(pool, speeds)
     by_us = _ended_by_us(pool.waiting, [speed for speed in speeds.values() if not speed.is_out])
@@ -134,6 +140,11 @@ class _Speed:
         """None of them ends before."""
 
     @property
+    def had(self) -> int:
+        """How many jobs it has, or has had with success."""
+        return self._facts.at_service + self._facts.succeeded
+
+    @property
     def next_ends_us(self) -> float:
         """When a further job ends there, from now."""
         return self.execution_us + max(0.0, self._facts.at_service + 1 - self.at_once) / self.per_us
@@ -184,6 +195,11 @@ def _ended_by_us(waiting: int, speeds: Sequence[_Speed]) -> float:
         else:
             least = middle
     return most
+
+
+def _even(pool: PoolFacts, speeds: Mapping[int, _Speed]) -> dict[int, int]:
+    share = math.ceil((pool.waiting + sum(each.had for each in speeds.values())) / max(1, len(speeds)))
+    return {number: min(max(0, share - each.had), each.room(AHEAD_US)) for number, each in speeds.items()}
 
 
 def _cheap(pool: PoolFacts, speeds: Mapping[int, _Speed]) -> dict[int, int]:

@@ -87,6 +87,7 @@ class RunPool:
         return PoolFacts(
             waiting=self._progress.count(State.QUEUED.value),
             prefer=settings.prefer,
+            is_even=settings.is_probe,
             patience_us=self._patience_us(settings),
             elapsed_us=self._clock.now() - self._began_at,
         )

@@ -17,7 +17,7 @@ from orchestrator.core.planning.forecast import TimesSource
 from orchestrator.core.planning.plan_types import Plan
 from orchestrator.core.pools.member import MemberSettings, Prefer
 from orchestrator.core.pools.member_health import THROTTLED
-from orchestrator.emulator.jobs.scaling_rules import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
@@ -194,6 +194,24 @@ async def test_a_probe_executes_a_few_jobs_once_and_tells_of_the_others(tmp_path
     assert service.paid == 5
     assert again.execution_s == found.execution_s
     assert "in-probe: 5 jobs of 200 are executed to learn of their times" in console.lines
+
+
+async def test_of_a_pool_a_probe_tells_of_each_member_that_is_well_and_the_plan_names_the_others(
+    tmp_path: Path,
+) -> None:
+    clock = VirtualClock()
+    away = Scaling(workers_min=4, workers_max=4, machines=0)
+    fleets = {ENDPOINT: fixed(20), "small": fixed(1), "away": away}
+    service = SimulatedService(clock, endpoints=tuple(fleets), scaling=fleets, seconds=lambda _: 30.0)
+    members = (MemberSettings(ENDPOINT, 0.1), MemberSettings("small", 0.2), MemberSettings("away", 0.3))
+    settings = RunSettings(prefer=Prefer.CHEAP, spill_after_us=3_600 * SECOND_US)
+    run = replace(request_in(tmp_path, jobs=200), members=members, settings=settings)
+    async with service.serving():
+        await anyio.sleep(60)
+        found = await planned(PlanRequest(run=run, probe=6), service, clock)
+    known = {each.endpoint: each.executions_known for each in found.members}
+    assert (known, service.paid) == ({ENDPOINT: 3, "small": 3, "away": 0}, 6)
+    assert [line for line in found.doubtful if line.startswith("away is not well")]
 
 
 async def test_a_probe_that_is_interrupted_goes_on_the_next_time(tmp_path: Path) -> None:

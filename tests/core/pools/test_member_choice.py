@@ -58,6 +58,16 @@ def test_who_has_only_failed_gets_nothing_unless_all_have() -> None:
     assert rooms(PoolFacts(waiting=100, prefer=Prefer.CHEAP), {1: failing, 2: known(50)})[2] == 100, "nor waited for"
 
 
+def test_where_something_is_to_be_known_of_each_all_get_as_many() -> None:
+    probe = PoolFacts(waiting=6, is_even=True, prefer=Prefer.CHEAP)
+    many, new = MemberFacts(at_service=0, workers=10), MemberFacts(at_service=0)
+    assert rooms(probe, {1: many, 2: new, 3: new}) == {1: 2, 2: 2, 3: 2}
+    left = PoolFacts(waiting=4, is_even=True)
+    assert rooms(left, {1: MemberFacts(at_service=1, succeeded=1), 2: new, 3: new}) == {1: 0, 2: 2, 3: 2}
+    assert rooms(left, {1: MemberFacts(at_service=0, failed_last=FIRST), 2: new}) == {1: 0, 2: 4}
+    assert rooms(left, {}) == {}
+
+
 def test_who_is_tried_gets_one() -> None:
     tried = MemberFacts(at_service=0, per_s=4.0, execution_us=S, is_tried=True)
     assert rooms(PoolFacts(waiting=100), {1: tried}) == {1: 1}
