@@ -16,14 +16,6 @@ from tests.simulation.clock import EPOCH_AT
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-@pytest.mark.slow
-async def test_members_of_one_two_and_four_times_the_speed_end_together(tmp_path: Path) -> None:
-    async with pooled(tmp_path, SPEEDS, jobs=1_400) as pool:
-        took_s = await pool.run()
-        assert took_s < 1.1 * 1_400 / sum(SPEEDS.values())
-        assert pool.service.paid == 1_400
-
-
 async def test_each_member_gets_what_it_can_end_by_the_same_time(tmp_path: Path) -> None:
     async with pooled(tmp_path, SPEEDS, jobs=140, seconds=5.0) as pool:
         took_s = await pool.run()
