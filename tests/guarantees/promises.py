@@ -42,6 +42,7 @@ PROMISES: Final = (
         ),
         breaks=(
             "Being away, or without network, for longer than it said was safe. Such jobs are counted as expired, and paid again at most once each (`--on-expired`).",
+            "By `/runsync` (`--via sync`, `--via both`) the service keeps a result for one minute only: what finishes more than a minute before somebody is back has expired. This is said before the lane is used, and by `plan`.",
             "A TTL too short for queue and execution together: the result dies with the TTL.",
             "A service that keeps results for less than was agreed. Those that are gone before that is noticed (three, and what has been left there too long by then) are counted as lost, and paid again. From then on results are asked for sooner, by what was seen of the service, and it says so.",
         ),
@@ -59,6 +60,8 @@ PROMISES: Final = (
             "tests/engine/endpoint/test_probe.py::test_a_refusal_that_does_not_last_a_minute_ends_nothing",
             "tests/engine/sending/test_dispatcher.py::test_few_outstanding_jobs_are_sent_where_they_could_not_be_collected_in_time",
             "tests/core/jobs/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",
+            "tests/engine/lanes/test_sync_lane.py::test_a_job_that_outlives_the_wait_is_asked_for_within_the_minute_that_it_is_kept",
+            "tests/engine/lanes/test_sync_lane.py::test_what_finished_more_than_a_minute_before_the_return_has_expired",
             "tests/engine/endpoint/test_estimates.py::test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",
             "tests/engine/endpoint/test_estimates.py::test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_safe_and_sends_less_ahead",
             "tests/engine/endpoint/test_estimates.py::test_jobs_that_are_lost_by_chance_change_nothing",
@@ -84,6 +87,7 @@ PROMISES: Final = (
         ),
         breaks=(
             "An answer to `/run` that never came, for a job that was made all the same, where no webhook tells of it before the grace is over: counted as uncertain. `--on-uncertain fail` pays nothing twice, and gives up instead; `hold` waits until the TTL is over, and then pays again for what ran without anybody hearing of it.",
+            "Answers that are held as a process ends, by `/runsync`: so many jobs are uncertain, 400 at the contract's limits. With webhooks each is adopted once its webhook arrives.",
             "A member of a pool that answers nothing for a minute, while another one does: what is there is uncertain, as above. What only waits there is sent anew once its cancelling is confirmed.",
             "The ledger restored from an older copy: what was sent since is not known to it.",
             "The same input run with a second ledger.",
@@ -97,6 +101,8 @@ PROMISES: Final = (
             "tests/engine/maintenance/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",
             "tests/engine/hosting/test_runs.py::test_lost_answers_are_paid_again_only_where_nobody_told_of_them",
             "tests/engine/maintenance/test_canceller.py::test_a_result_of_a_submission_that_was_given_up_wins_and_the_other_one_is_cancelled",
+            "tests/engine/lanes/test_cut_off.py::test_what_is_cut_off_as_we_end_is_uncertain_and_goes_on",
+            "tests/engine/lanes/test_sync_lane.py::test_an_answer_that_was_cut_is_adopted_by_its_webhook",
             "tests/engine/pools/test_unwell.py::test_what_begins_before_its_cancelling_is_confirmed_stays",
             "tests/engine/pools/test_unwell.py::test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while",
             "tests/engine/pools/test_goals.py::test_who_is_well_loses_no_time_by_one_that_dies_and_one_without_machines",
