@@ -179,6 +179,8 @@ class MemberTrouble(StrEnum):
     """There is a machine for none of its workers; who is at work ends that."""
     WITHOUT_WORKERS = auto()
     """It has none, and starts none; who is at work ends that."""
+    BROKEN = auto()
+    """Its workers can do nothing: executions fail at once."""
 
 
 class MemberWeather(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,10 +35,16 @@ class MemberFleets:
             return fixed(0)
         return replace(workers, machines=0) if MemberTrouble.THROTTLED in troubles else workers
 
+    def broken(self, at_s: float) -> set[str]:
+        """The endpoints where executions fail at that time."""
+        members = range(len(self._pool.workers))
+        return {POOL_ENDPOINTS[n] for n in members if MemberTrouble.BROKEN in self._pool.troubles(n, at_s)}
+
     async def keep(self, service: SimulatedService) -> None:
         """Gives the endpoints of `service` the workers that they should have, whenever these are others."""
         weather = self._pool.weather
         for at_s in sorted({at_s for each in weather for at_s in (each.at_s, each.until_s) if math.isfinite(at_s)}):
             await anyio.sleep_until(at_s)
+            service.broken = self.broken(at_s)
             for endpoint, scaling in self.scaling(at_s).items():
                 service.scale(endpoint, scaling)

@@ -3,6 +3,7 @@
 import math
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
 from tests.simulation.play import Play
 from tests.simulation.pool_checks import is_moved_unbegun
 from tests.simulation.seeds import played
+from tests.simulation.world import POOL_ENDPOINTS
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +77,17 @@ def test_what_was_sent_anew_against_the_wish_of_its_run_is_found_out(world: Fact
     run.plan = msgspec.structs.replace(run.plan, on_uncertain=wish)
     assert found(world) >= {"nobody_in_doubt_is_sent_anew_unasked"}
     run.plan = msgspec.structs.replace(run.plan, on_uncertain=OnUncertain.RESUBMIT)
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_a_member_where_everything_fails_costs_few_executions_and_no_row(member: int, tmp_path: Path) -> None:
+    weather = (MemberWeather(member=member, trouble=MemberTrouble.BROKEN, at_s=0.0, until_s=math.inf),)
+    pool = PoolPlan(workers=(2, 2), speeds=(1.0, 1.0), named=(2,), weather=weather)
+    plan = Plan(scenario="pools", seed=3, jobs=40, seconds=(4.0, 8.0), pool=pool, all_succeed=True)
+    facts = Play(plan, tmp_path, traced=False).play()
+    assert violations(facts) == []
+    at = [fate for fate in facts.fates.values() if fate.at.endswith(POOL_ENDPOINTS[member])]
+    assert 4 <= sum(fate.executions for fate in at) < 16
 
 
 @pytest.mark.parametrize("seed", range(6))
