@@ -50,7 +50,10 @@ def check_run_endpoint(
         )
     at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in members))}
     if len(at_urls) > 1:
-        raise UsageError("a pool is made of endpoints of the service, or of URLs; not of both")
+        raise UsageError(
+            "a pool is made of endpoints of the service, or of URLs, and not of both: all jobs of a run leave by one"
+            " lane"
+        )
     if True not in at_urls:
         if settings.via is Via.HTTP:
             raise UsageError(

@@ -16,6 +16,7 @@ from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger.jobs.history import ExecutionTimes
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import MILLISECOND_US
 from orchestrator.views.status import CollectedBy
 
 
@@ -121,6 +122,21 @@ class EndpointEstimates:
             self._learn(job, record, now)
             self.throughput.observe(now)
         self._observe(job, finished=is_news, arrived=True)
+
+    def answered(self, record: Record | None, took_us: int, now: int) -> None:
+        """A request past the queue was answered after so long, with the `record` of an execution; None: with nothing
+        that can be read.
+
+        What waits for others at the server, nobody tells: whoever is answered is taken to have waited. So a member of a
+        pool is as fast as answers come from it, and has as many at once as its limits allow before long.
+        """
+        self.throughput.observe(now)
+        if self.pace is not None:
+            is_failed = record is None or record.status != "COMPLETED"
+            self.pace.observe(now, waited_us=took_us, execution_us=took_us, is_failed=is_failed)
+        if record is not None:
+            whole_ms = took_us // MILLISECOND_US
+            self.remember([ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=whole_ms)])
 
     def _took_us(self, job: Job, record: Record) -> int | None:
         """How long `job` took from its submission on: as the service says, else as every second of its like."""

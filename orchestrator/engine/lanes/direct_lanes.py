@@ -21,8 +21,7 @@ from orchestrator.engine.lanes.lane import ResultLane, left_at
 from orchestrator.engine.lanes.request_builder import Question, RequestBuilder
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Claim
-from orchestrator.ledger.jobs.history import ExecutionTimes
-from orchestrator.units import MILLISECOND_US, SECOND_US
+from orchestrator.units import SECOND_US
 
 UNREADABLE: Final = "the answer is no JSON"
 
@@ -60,15 +59,13 @@ class DirectLane(ResultLane):
     async def _on_answer(self, job: Job, outcome: Answered | Unreadable, sent_at: int) -> Transition:
         """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
         now = self._endpoint.clock.now()
-        self._endpoint.estimates.throughput.observe(now)
+        took_us, record = max(0, now - sent_at), None if isinstance(outcome, Unreadable) else outcome.record
+        self._endpoint.estimates.answered(record, took_us, now)
         if isinstance(outcome, Unreadable):
             record = Record(remote_id=None, status="", output=outcome.raw[:TORN_BYTES_MAX])
             told = outcome_from(job, record, trouble=FailureClass.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
             return on_failed(self._endpoint, job, told, reason=UNREADABLE)
-        record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
-        times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
-        self._endpoint.estimates.remember([times])
-        return await self._on_end(job, record)
+        return await self._on_end(job, outcome.record)
 
 
 class OpenAILane(DirectLane):

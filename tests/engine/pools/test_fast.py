@@ -5,12 +5,17 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.jobs.scaling_rules import fixed
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, pooled
+from tests.engine.lanes.test_direct_responses import requests
+from tests.engine.lanes.test_url_endpoints import URL, server
+from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, of, pooled
+from tests.engine.process import process
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -75,3 +80,15 @@ async def test_what_waits_at_a_member_that_has_become_slow_goes_to_one_with_room
         assert took_s < 135, "the one worker alone would take some 340 s"
         assert pool.service.paid == 120
         assert len(await pool.p.results()) == 120
+
+
+async def test_servers_at_urls_get_as_many_at_once_as_they_are_found_to_take(tmp_path: Path) -> None:
+    members = of(URL, "https://other.example.org/v1")
+    settings = RunSettings(via=Via.OPENAI, members=members)
+    transport = server()
+    async with process(tmp_path / "db", transport, jobs=requests(400), settings=settings, endpoint=URL) as p:
+        began_at = p.clock.now()
+        await p.begin()
+        await p.finish()
+        took_s = (p.clock.now() - began_at) / SECOND_US
+        assert took_s < 20, "four at once at each would take 100 s"

@@ -36,6 +36,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="answers past the queue tell nothing of how fast a member is",
+        path="orchestrator/engine/endpoint/estimates.py::EndpointEstimates.answered",
+        old="self.pace.observe(now, waited_us=took_us, execution_us=took_us, is_failed=is_failed)",
+        new="pass",
+        tests=(f"{_FAST}test_servers_at_urls_get_as_many_at_once_as_they_are_found_to_take",),
+    ),
+    Fault(
         name="a member where executions fail at once is taken for a fast one",
         path="orchestrator/core/pools/member_pace.py::MemberPace.observe",
         old="if before is None or execution_us is None or execution_us < before:\n    return",
