@@ -29,6 +29,8 @@ class EmulatorSettings(EmulatorOptions, frozen=True, kw_only=True):
     http_endpoints: Mapping[str, ASGIApp] = {}
     """The HTTP server that the workers of a load balancing endpoint run, by its id; `"*"` is for those that are created
     and not named."""
+    pod_servers: Mapping[int, ASGIApp] = {}
+    """The HTTP server that listens in every pod at a port, behind the service's proxy."""
     command: tuple[str, ...] | None = None
     """A program that runs the official worker, for every id that has no handler: `("python", "handler.py")`."""
     any_endpoint: bool = False

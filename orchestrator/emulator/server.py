@@ -92,6 +92,7 @@ class Emulator:
             self._live,
             kinds=self._kinds,
             gate=self.gate,
+            pods=self.account.pods,
             key=next(iter(callers or ()), WORKER_KEY),
             template=self.account.endpoints.environment_of,
             output=worker_output,

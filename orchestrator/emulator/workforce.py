@@ -1,4 +1,4 @@
-"""All workers of an emulator: handlers, processes, workers from elsewhere, servers behind load balancers."""
+"""All workers of an emulator: handlers, processes, workers from elsewhere, servers of load balancers and of pods."""
 
 import subprocess
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from orchestrator.emulator.endpoint_kinds import EndpointKinds
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.load_balancer import LoadBalancer
+from orchestrator.emulator.job_api.pod_proxy import PodProxy, ProxiedPods
 from orchestrator.emulator.job_api.worker_routes import WorkerApi
 from orchestrator.emulator.jobs.world import Due
 from orchestrator.emulator.workers.worker_processes import WorkerEnvironment, WorkerProcesses
@@ -31,6 +32,7 @@ class Workforce:
         *,
         kinds: EndpointKinds,
         gate: Gate,
+        pods: ProxiedPods,
         key: str,
         template: Callable[[str], Mapping[str, str]],
         output: int = subprocess.DEVNULL,
@@ -46,6 +48,7 @@ class Workforce:
             repeated_done_status=settings.repeated_done_status,
         )
         self._balancer = LoadBalancer(settings.http_endpoints, live, gate)
+        self._pod_proxy = PodProxy(settings.pod_servers, pods, live, gate)
         self.processes: WorkerProcesses | None = None
         if settings.command:
             self.processes = WorkerProcesses(
@@ -58,13 +61,14 @@ class Workforce:
             )
 
     def routes(self) -> list[Route]:
-        """The routes to load balancing endpoints, and those that workers call."""
-        return [*self._balancer.routes(), *self.api.routes()]
+        """The routes to load balancing endpoints and to pods, and those that workers call."""
+        return [*self._balancer.routes(), *self._pod_proxy.routes(), *self.api.routes()]
 
     async def start(self, tasks: TaskGroup) -> None:
         """Work in `tasks` until it is cancelled. Raises UsageError for an application that cannot begin."""
         await tasks.start(self._handlers.serve)
         await tasks.start(self._balancer.serve)
+        await tasks.start(self._pod_proxy.serve)
         if self.processes is not None:
             await tasks.start(self.processes.serve)
 

@@ -13,6 +13,7 @@ from orchestrator.api.emulation.child_environment import command_of, run_command
 from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
+from orchestrator.core.service.addresses import PORT_MAX
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.callers_file import read_accounts
 from orchestrator.emulator.account_api.retired_interfaces import INTERFACES
@@ -20,7 +21,7 @@ from orchestrator.emulator.contract.faults import read_faults
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
-from orchestrator.emulator.job_api.load_balancer import Application
+from orchestrator.emulator.job_api.http_servers import Application
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
 from orchestrator.emulator.serving import serve_emulator
 from orchestrator.emulator.workers.handlers import Handler, load_handler
@@ -91,6 +92,7 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         **options,
         endpoints=handlers,
         http_endpoints=_applications(request),
+        pod_servers=_pod_servers(request),
         command=command,
         scaling=request.scaling,
         batch=request.batch.rules(),
@@ -142,6 +144,16 @@ def _applications(request: EmulateRequest) -> dict[str, Application]:
             " an endpoint has a queue, or none"
         )
     return {name: cast("Application", load_handler(reference, "application")) for name, reference in given}
+
+
+def _pod_servers(request: EmulateRequest) -> dict[int, Application]:
+    """What listens in each pod, by port."""
+    found = {}
+    for port, reference in _named(emulate_request.POD_SERVERS, "FILE.py:APP", request.pod_servers):
+        if not port.isdecimal() or not 1 <= int(port) <= PORT_MAX:
+            raise UsageError(f"{emulate_request.POD_SERVERS} {port}: the name is a port, from 1 to {PORT_MAX}")
+        found[int(port)] = cast("Application", load_handler(reference, "application"))
+    return found
 
 
 def _named(

@@ -63,6 +63,15 @@ class EmulateRequest(EmulatorOptions, frozen=True, kw_only=True):
             " endpoint](interface-emulator.md#load-balancing-endpoints) run; `*` for each that is created. Repeatable.",
         ),
     ] = ()
+    pod_servers: Annotated[
+        tuple[str, ...],
+        _served(
+            "pod-server",
+            texts("PORT=FILE.py:APP"),
+            "The ASGI application that listens [in every pod](interface-emulator.md#pods) at this port, behind"
+            " `/proxy/PODID-PORT`. Repeatable.",
+        ),
+    ] = ()
     worker: Annotated[
         str | None,
         _served(
@@ -188,6 +197,7 @@ class EmulateRequest(EmulatorOptions, frozen=True, kw_only=True):
 HANDLER: Final = setting_of(EmulateRequest, "handler")
 ENDPOINTS: Final = setting_of(EmulateRequest, "endpoints")
 HTTP_ENDPOINTS: Final = setting_of(EmulateRequest, "http_endpoints")
+POD_SERVERS: Final = setting_of(EmulateRequest, "pod_servers")
 WORKER: Final = setting_of(EmulateRequest, "worker")
 RUN: Final = setting_of(EmulateRequest, "run")
 WITHOUT: Final = setting_of(EmulateRequest, "without")

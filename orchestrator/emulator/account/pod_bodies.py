@@ -267,3 +267,13 @@ def change_mounts(present: MountsBody, wanted: MountsBody | Omitted) -> MountsBo
 def _fixed(mount: Persistent | tuple[Volume, ...]) -> int | str:
     """What identifies a mount and stays."""
     return mount.size if isinstance(mount, Persistent) else mount[0].volume_id
+
+
+def with_paths(mounts: MountsBody | Omitted) -> MountsBody:
+    """The mounts of a new pod: the service chooses the path of a global volume that names none."""
+    if isinstance(mounts, Omitted):
+        return MountsBody()
+    if not mounts.global_ or mounts.global_[0].path is not OMITTED:
+        return mounts
+    volume = msgspec.structs.replace(mounts.global_[0], path="/global")
+    return msgspec.structs.replace(mounts, global_=(volume,))

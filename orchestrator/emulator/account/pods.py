@@ -13,7 +13,7 @@ looks. The rules are the contract's (States and transitions); what it does not s
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import assert_never
 
@@ -22,12 +22,12 @@ import msgspec
 from orchestrator.emulator.account.pod_bodies import (
     Creation,
     Modification,
-    MountsBody,
     PodGpuBody,
     PodGpuCreateBody,
     change_mounts,
     check_mounts,
     command_after,
+    with_paths,
 )
 from orchestrator.emulator.account.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, LogSelection, PodLogLine
 from orchestrator.emulator.account.pod_records import (
@@ -57,6 +57,8 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     provisioning_s: float = 3.0
     starting_s: float = 2.0
+    booting_s: float = 0.0
+    """How long after its start a container takes to listen at its ports."""
     started_as: PodPhase = PodPhase.PROVISIONING
     """The status that `start` answers with."""
     strict: bool = False
@@ -92,6 +94,8 @@ class PodWorld:
         self._templates = templates
         self._rng = rng
         self._pods: dict[str, PodState] = {}
+        self.on_stop: Callable[[str], None] = lambda _: None
+        """Is told the id of a pod that runs no more."""
 
     def list(self, account: str, now: int, *, include_cluster_pods: bool = False) -> tuple[PodRecord, ...]:
         """The account's pods, oldest first; members of clusters only if asked for."""
@@ -143,7 +147,7 @@ class PodWorld:
             env={**template.variables, **(body.env or {})},
             ports=template.port_list if isinstance(body.ports, Omitted) else body.ports,
             registry=template.container_registry_auth_id if isinstance(body.registry, Omitted) else body.registry,
-            mounts=_with_paths(body.mounts),
+            mounts=with_paths(body.mounts),
             gpu=gpu,
             cpu=body.cpu,
             cloud=body.cloud,
@@ -210,6 +214,13 @@ class PodWorld:
                 assert_never(action)
         return self._record(self._advance(pod, now), now)
 
+    def listens(self, pod_id: str, port: int, now: int) -> bool | None:
+        """Whether the server of a running pod is up that has this HTTP port; None: there is no such."""
+        pod = self._pods.get(pod_id)
+        if pod is None or self._advance(pod, now).status is not PodPhase.RUNNING or f"{port}/http" not in pod.ports:
+            return None
+        return now >= (pod.started_at or now) + round(self.settings.booting_s * SECOND_US)
+
     def knows(self, pod_id: str) -> bool:
         """Whether there is such a pod, whoever's it is."""
         return pod_id in self._pods
@@ -267,6 +278,7 @@ class PodWorld:
         if pod.template is not None:
             self._templates.release(pod.template, pod.id, now)
         del self._pods[pod.id]
+        self.on_stop(pod.id)
 
     def _counted(self, gpu: PodGpuCreateBody | Omitted) -> PodGpuBody | Omitted:
         if isinstance(gpu, Omitted):
@@ -299,8 +311,11 @@ class PodWorld:
             pod.machine = self._rng.getrandbits(32)
         if status is PodPhase.RUNNING:
             pod.started_at = at
+        was_up = pod.status is PodPhase.RUNNING
         pod.status = status
         pod.status_at = at
+        if was_up and status is not PodPhase.RUNNING:
+            self.on_stop(pod.id)
         _write(pod, at, SYSTEM, _SAID[status])
 
     def _record(self, pod: PodState, now: int) -> PodRecord:
@@ -325,13 +340,3 @@ def _write(pod: PodState, at: int, source: str, text: str) -> None:
 
 def _conflict(detail: str) -> ProblemRefusal:
     return ProblemRefusal(HTTPStatus.CONFLICT, detail)
-
-
-def _with_paths(mounts: MountsBody | Omitted) -> MountsBody:
-    """The mounts of a new pod: the service chooses the path of a global volume that names none."""
-    if isinstance(mounts, Omitted):
-        return MountsBody()
-    if not mounts.global_ or mounts.global_[0].path is not OMITTED:
-        return mounts
-    volume = msgspec.structs.replace(mounts.global_[0], path="/global")
-    return msgspec.structs.replace(mounts, global_=(volume,))

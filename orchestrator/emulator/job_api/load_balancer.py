@@ -10,35 +10,39 @@ Nobody tries a request again, and one whose sender hangs up is not heard of any 
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.limits import JobOperation, OperationMeter
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
-from orchestrator.emulator.http.wire import Cut, OutgoingAnswer
+from orchestrator.emulator.job_api.http_servers import (
+    BEGINNING,
+    METHODS,
+    TIMED_OUT,
+    Application,
+    Lifespans,
+    Reply,
+    below_root,
+    nothing,
+    whole,
+)
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.fleet import Fleet
-from orchestrator.errors import UsageError
 from orchestrator.units import MIB, SECOND_US
 
 PREFIX: Final = "/lb"
 """What the paths of load balancing endpoints begin with."""
-
-Application = ASGIApp
-"""The HTTP server of a worker, as its author writes it: FastAPI, Starlette, or any other ASGI application."""
-
-METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 BODY_BYTES_MAX: Final = 30 * MIB
 """The longest body of a request (as published)."""
@@ -49,75 +53,10 @@ WORKER_WAIT_S: Final = 120.0
 PROCESSING_S: Final = 330.0
 """How long a worker may take, until the sender is answered 524 (as published)."""
 
-TIMED_OUT: Final = 524
-
-BEGINNING: Final = HttpAnswer(status=HTTPStatus.OK, body=b"{}")
-"""What stands for the worker's answer where it is decided how it leaves."""
-
 
 def base_url(request: Request, endpoint: str) -> str:
     """Where requests for the endpoint go, as whoever sent `request` reaches it."""
     return f"{request.url.scheme}://{request.url.netloc}{PREFIX}/{endpoint}"
-
-
-END_GRACE_S = 5.0
-"""How long an application may take to end."""
-
-LIFESPAN_VERSION = {"version": "3.0", "spec_version": "2.0"}
-
-
-class Lifespan:
-    """Tells an application that it begins and ends, as the server of a worker would (ASGI's lifespan protocol).
-
-    `state` is what it wants each of its requests to know.
-    """
-
-    def __init__(self, application: ASGIApp) -> None:
-        self._application = application
-        self.state: dict[str, Any] = {}
-        self._has_begun = anyio.Event()
-        self._ends = anyio.Event()
-        self._was_told = False
-        self._problem: str | None = None
-        self._patience = anyio.CancelScope(shield=True)
-
-    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Begins it, and ends it once cancelled. Raises UsageError where it says that it cannot begin.
-
-        One that knows nothing of lifespans is served all the same.
-        """
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._live)
-            await self._has_begun.wait()
-            if self._problem is not None:
-                raise UsageError(f"the application of a load balancing endpoint did not start: {self._problem}")
-            task_status.started()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self._ends.set()
-                self._patience.deadline = anyio.current_time() + END_GRACE_S
-
-    async def _live(self) -> None:
-        scope = {"type": "lifespan", "asgi": LIFESPAN_VERSION, "state": self.state}
-        with self._patience:  # it is to hear of its end, for which it gets `ends` and not a cancellation
-            try:
-                with suppress(Exception):  # whoever knows nothing of lifespans raises whatever it likes
-                    await self._application(scope, self._receive, self._send)
-            finally:
-                self._has_begun.set()
-
-    async def _receive(self) -> Message:
-        if not self._was_told:
-            self._was_told = True
-            return {"type": "lifespan.startup"}
-        await self._ends.wait()
-        return {"type": "lifespan.shutdown"}
-
-    async def _send(self, message: Message) -> None:
-        if message["type"] == "lifespan.startup.failed":
-            self._problem = str(message.get("message") or "it does not say why")
-        self._has_begun.set()
 
 
 class LoadBalancer:
@@ -132,7 +71,7 @@ class LoadBalancer:
         self._gate = gate
         self._delivery = AnswerDelivery(gate.wire, live.clock, live.scale)
         self._bells: dict[str, anyio.Event] = {}
-        self._lifespans: dict[int, Lifespan] = {}
+        self._lifespans = Lifespans()
 
     def routes(self) -> list[Route]:
         """The route of every path of every load balancing endpoint."""
@@ -157,9 +96,7 @@ class LoadBalancer:
         Raises UsageError for one that cannot begin.
         """
         async with anyio.create_task_group() as tasks:
-            for application in {id(each): each for each in self._applications.values()}.values():
-                lifespan = self._lifespans[id(application)] = Lifespan(application)
-                await tasks.start(lifespan.serve)
+            await self._lifespans.begin(self._applications.values(), tasks)
             task_status.started()
 
     async def _answer(self, request: Request) -> Response:
@@ -186,7 +123,7 @@ class LoadBalancer:
         try:
             with self._connected(endpoint) as fleet:
                 if scope["path_params"].get("path") == "ping" and not fleet.running():
-                    await Response(status_code=HTTPStatus.NO_CONTENT)(scope, _nothing, send)
+                    await Response(status_code=HTTPStatus.NO_CONTENT)(scope, nothing, send)
                     return
                 worker = await self._worker(endpoint, fleet)
                 if worker is None:
@@ -229,11 +166,11 @@ class LoadBalancer:
         sending = self._gate.sending(JobOperation.HTTP, BEGINNING)
         if sending.delay_us:
             await anyio.sleep(sending.delay_us / SECOND_US / self._live.scale)
-        answer = _Reply(sending, send)
+        answer = Reply(sending, send)
         with anyio.move_on_after(PROCESSING_S / self._live.scale) as in_time:
             try:
-                state = self._lifespans[id(application)].state if id(application) in self._lifespans else {}
-                await application(_of_worker(scope, endpoint, state), _whole(body), answer.send)
+                state = self._lifespans.state_of(application)
+                await application(below_root(scope, f"{PREFIX}/{endpoint}", state), whole(body), answer.send)
             except (ConnectionCut, anyio.get_cancelled_exc_class()):
                 raise
             except Exception:  # noqa: BLE001  a worker's server answers 500, whatever was raised in it
@@ -249,11 +186,11 @@ class LoadBalancer:
             raise ConnectionCut
         elif sending.answer is not BEGINNING:  # a fault has put something else in its place
             response = await self._delivery.deliver(sending)
-            await response(scope, _nothing, send)
+            await response(scope, nothing, send)
 
     async def _refuse(self, status: int, sentence: str, scope: Scope, send: Send) -> None:
         response = await self._depart(ServiceRefusal(status, sentence).answer())
-        await response(scope, _nothing, send)
+        await response(scope, nothing, send)
 
 
 class _Forwarded(Response):
@@ -279,54 +216,3 @@ class _Forwarded(Response):
         await hold_request(Request(scope, receive), math.inf, forward)
         if cut is not None:
             raise cut
-
-
-class _Reply:
-    """What a worker's server says, on its way to the sender: whole, not at all, or cut behind its first piece."""
-
-    def __init__(self, sending: OutgoingAnswer, send: Send) -> None:
-        self._sending = sending
-        self._send = send
-        self.has_begun = self.is_whole = False
-        self.is_cut = sending.cut is not Cut.NOWHERE
-
-    async def send(self, message: Message) -> None:
-        """Passes one message of the application on."""
-        if self._sending.cut is Cut.BEFORE_ANSWER or self._sending.answer is not BEGINNING:
-            return
-        if self.is_cut and message["type"] == "http.response.body":
-            piece = bytes(message.get("body", b""))
-            await self._send({**message, "body": piece[: len(piece) // 2], "more_body": True})
-            raise ConnectionCut
-        self.has_begun = True
-        self.is_whole = message["type"] == "http.response.body" and not message.get("more_body")
-        await self._send(message)
-
-
-_FOUND_OUT: Final = frozenset({"app", "endpoint", "path_params", "route", "router", "state"})
-"""What Starlette adds to a request on its way to its route."""
-
-
-def _of_worker(scope: Scope, endpoint: str, state: Mapping[str, Any]) -> Scope:
-    """The request as the worker's server gets it: below its own root, and without what Starlette found out of it."""
-    path = str(scope["path"]).removeprefix(f"{PREFIX}/{endpoint}") or "/"
-    kept = {name: value for name, value in scope.items() if name not in _FOUND_OUT}
-    return {**kept, "path": path, "raw_path": path.encode(), "root_path": "", "state": dict(state)}
-
-
-def _whole(body: bytes) -> Receive:
-    """Gives the body in one piece, and then nothing any more: that its sender hung up is heard elsewhere."""
-    is_given = False
-
-    async def receive() -> Message:
-        nonlocal is_given
-        if is_given:
-            await anyio.sleep_forever()
-        is_given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return receive
-
-
-async def _nothing() -> Message:
-    return {"type": "http.disconnect"}
