@@ -21,8 +21,10 @@ from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget
 from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_request import INCLUDE
 from orchestrator.settings.setting import Setting, settings_in
+from orchestrator.settings.tables.pod_templates import OF_POD_TEMPLATES
 from orchestrator.settings.value_types import Kind, ValueType
 from orchestrator.telemetry.alerts.registry import ALERTS, Alert
 from orchestrator.telemetry.metrics.registry import METRICS, Metric
@@ -35,7 +37,7 @@ REFERENCE: Final = tuple(
 KEYWORDS: Final = DOCS.parent / "orchestrator" / "api" / "runs" / "keyword_options.py"
 """What a type checker has to see written out."""
 
-PAGES: Final = (*REFERENCE, *(DOCS / "how-to" / f"{name}.md" for name in ("pipelines", "python", "notify")))
+PAGES: Final = (*REFERENCE, *(DOCS / "how-to" / f"{name}.md" for name in ("pipelines", "pods", "python", "notify")))
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 _FIELDS: Final = re.compile(r"( *# <declared: ([a-z ]+)>\n)(.*?)( *# <end>)", re.DOTALL)
@@ -114,7 +116,7 @@ _TYPES: Final = {
 _TEXTS: Final = {"FILE": "str | PathLike[str]", "TIME": "str | datetime"}
 """What may stand in the place of texts."""
 
-_RUN: Final = (*run_settings.POLICY, *settings_in(run_settings.RunSettings))
+_RUN: Final = (*job_policy.POLICY, *settings_in(run_settings.RunSettings))
 _OF_STAGE: Final = [each for each in _RUN if each in pipeline_keys.STAGE_RUN and each is not run_settings.CHECK]
 _OF_RUN: Final = [*_OF_STAGE, *(each for each in _RUN if each not in (*_OF_STAGE, run_settings.GIVE_UP_AFTER))]
 _OF_CONNECTION: Final = (*settings_in(ConnectionSettings), PROFILE, command_flags.CONFIG)
@@ -156,6 +158,7 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "dashboard": _table("Flag", DASHBOARD_FLAGS),
     "keys of dashboard": _keys(DASHBOARDS),
     "file only": _table("Key", command_flags.FILE_ONLY),
+    "pod templates": _table("Key", OF_POD_TEMPLATES),
     "pipeline": _keys_table(pipeline_keys.PIPELINE),
     "schedule": _keys_table(pipeline_keys.SCHEDULE),
     "stage": _keys_table(pipeline_keys.STAGE),

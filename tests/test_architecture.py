@@ -35,6 +35,7 @@ CAUSES: Final = frozenset(Cause)
 DECLARING: Final = {
     *(f"orchestrator/settings/{part}_settings.py" for part in ("run", "connection", "input", "output")),
     *(f"orchestrator/settings/{each}.py" for each in ("run_request", "command_requests", "command_flags")),
+    "orchestrator/settings/parsers/job_policy.py",
     "orchestrator/api/emulation/emulate_request.py",
     "orchestrator/emulator/emulator_flags.py",
     "orchestrator/emulator/jobs/scaling_rules.py",

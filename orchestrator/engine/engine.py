@@ -98,6 +98,7 @@ class Engine:
                 yield
         finally:
             await self.host.workers.end()
+            await self.host.pods.end()
         await self.endpoints.write_down()
         await self.runs.brakes.write_down(is_last=True)
         if self._is_collecting:

@@ -15,6 +15,7 @@ from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
 from orchestrator.settings.parsers import job_parsers
 from orchestrator.settings.parsers.job_parsers import duration
+from orchestrator.settings.parsers.job_policy import POLICY
 from orchestrator.settings.run_request import (
     BODY_BYTES_MAX,
     ENDPOINT,
@@ -28,7 +29,7 @@ from orchestrator.settings.run_request import (
     REPLACE_INPUT,
     RunRequest,
 )
-from orchestrator.settings.run_settings import ALLOW_ENV, POLICY, RunSettings
+from orchestrator.settings.run_settings import ALLOW_ENV, RunSettings
 from orchestrator.settings.setting import Panel, Setting, settings_in
 from orchestrator.settings.value_types import SWITCH, parsed, text
 

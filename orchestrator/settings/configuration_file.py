@@ -4,7 +4,6 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -15,7 +14,8 @@ from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
 from orchestrator.settings.parsers.endpoint_tables import EndpointTables, endpoint_tables, headers_by_url
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.value_types import Kind
+from orchestrator.settings.tables.pod_templates import OF_POD_TEMPLATES
+from orchestrator.settings.tables.toml_values import fits, toml_texts
 from orchestrator.settings.value_types import texts as any_texts
 from orchestrator.settings.words_and_defaults import CONFIGURATION_DEFAULT
 
@@ -34,6 +34,9 @@ ENDPOINTS_TABLE: Final = "endpoints"
 
 POOLS_TABLE: Final = "pools"
 """What the file says of pools of endpoints, each in a table of its own: `[pools.captions]`."""
+
+POD_TEMPLATES_TABLE: Final = "pod-templates"
+"""What the file says of kinds of pods that work for runs, each in a table of its own: `[pod-templates.vllm]`."""
 
 PROFILES_TABLE: Final = "profile"
 """What the file says of single accounts, each in a table of its own: `[profile.work]`."""
@@ -54,6 +57,10 @@ _TABLES: Final = {
         f"{POOLS_TABLE} has a table for each pool, as in [{POOLS_TABLE}.captions] and, below it, endpoints ="
         ' ["abc123", "def456"]'
     ),
+    POD_TEMPLATES_TABLE: (
+        f"{POD_TEMPLATES_TABLE} has a table for each kind of pod, as in [{POD_TEMPLATES_TABLE}.vllm] and, below it,"
+        ' template = "vllm-l4"'
+    ),
     PROFILES_TABLE: (
         f"{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key ="
         f' "env:WORK_KEY"; {PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one'
@@ -63,16 +70,6 @@ _TABLES: Final = {
 
 _PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
 """What many would try first. TOML itself refuses it beside the tables."""
-
-_TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
-    Kind.TEXT: (str,),
-    Kind.WHOLE: (int,),
-    Kind.WHOLE_OR_TEXT: (int, str),
-    Kind.NUMBER: (int, float),
-    Kind.DURATION: (str, int, float),
-    Kind.LIST: (str,),
-}
-"""What a value of the file is, but for switches and for lists of texts."""
 
 
 class Section(NamedTuple):
@@ -119,6 +116,10 @@ _MEMBERS: Final = Setting("endpoints", any_texts("ID|NAME"), "The endpoints of t
 
 OF_POOLS: Final = Section(by_key((_MEMBERS, run_settings.PREFER, run_settings.SPILL_AFTER)), table=POOLS_TABLE)
 """What can be said of one. It wins over what the file says of all runs."""
+
+
+POD_TEMPLATES: Final = Section(by_key(OF_POD_TEMPLATES), table=POD_TEMPLATES_TABLE)
+"""What can be said of one kind of pod."""
 
 
 class UnknownProfileError(UsageError):
@@ -219,16 +220,24 @@ class ConfigurationFile:
         """What it says of the pool of that name, which `origin` has chosen: under `endpoint` the members, and the
         settings that go with them. What it says of the others is checked, too.
         """
-        found = self._layers(OF_POOLS, POOLS_TABLE)
-        if name not in found:
-            near = difflib.get_close_matches(name, found, n=1)
-            there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
-            raise UsageError(f"{origin}: {self._path or CONFIGURATION_DEFAULT} has no [{POOLS_TABLE}.{name}]; {there}")
-        layer = dict(found[name])
+        layer = dict(self._of_named(OF_POOLS, POOLS_TABLE, name, origin))
         if (members := layer.pop(_MEMBERS.key, None)) is None:
             where = self._where(POOLS_TABLE, name)
             raise UsageError(f'{where}: its endpoints are missing; write endpoints = ["abc123", "def456"]')
         return {run_request.ENDPOINT.key: members, **layer}
+
+    def of_pod_template(self, name: str, origin: str) -> tuple[Layer, str]:
+        """What it says of that kind of pod, which `origin` has chosen, and where. The others are checked, too."""
+        where = self._where(POD_TEMPLATES_TABLE, name)
+        return self._of_named(POD_TEMPLATES, POD_TEMPLATES_TABLE, name, origin), where
+
+    def _of_named(self, section: Section, table: str, name: str, origin: str) -> Layer:
+        found = self._layers(section, table)
+        if name not in found:
+            near = difflib.get_close_matches(name, found, n=1)
+            there = f"did you mean {near[0]}?" if near else f"there is {', '.join(found) or 'none'}"
+            raise UsageError(f"{origin}: {self._path or CONFIGURATION_DEFAULT} has no [{table}.{name}]; {there}")
+        return found[name]
 
     def of_profile(self, chosen: Given | None, flags: Layer) -> Layer:
         """What it says of the account that was chosen. What it says of the others is checked, too, and that no flag
@@ -314,27 +323,3 @@ def _unknown(key: str, name: str, section: Section) -> str:
     near = difflib.get_close_matches(key, section.settings, n=1)
     advice = f"did you mean {near[0]}?" if near else "docs/reference/configuration.md lists the keys"
     return f'there is no key "{name:.40}"; {advice}'
-
-
-def fits(value: object, kind: Kind) -> bool:
-    """Whether a value of a TOML file is written as `kind` asks for."""
-    if isinstance(value, bool) or kind is Kind.SWITCH:
-        return isinstance(value, bool) and kind is Kind.SWITCH
-    if kind is Kind.LIST and isinstance(value, list):
-        return all(isinstance(each, str) for each in value)
-    return isinstance(value, _TYPES[kind])
-
-
-def toml_texts(value: object) -> tuple[str, ...]:
-    """A value of a TOML file, or each of a list, as it would be typed on the command line."""
-    return tuple(map(_text_of, value if isinstance(value, list) else [value]))
-
-
-def _text_of(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).lower()
-        case float():
-            return format(Decimal(repr(value)), "f").lower()  # never 1e-05, and with every digit of a price
-        case _:
-            return str(value)

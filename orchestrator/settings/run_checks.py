@@ -8,7 +8,8 @@ from orchestrator.core.pools.member import Prefer
 from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_settings
+from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.parsers.job_parsers import format_workers
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
@@ -28,6 +29,10 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
     _check_sync(settings, name)
     check_brakes(settings, name)
     _check_pool(settings, name)
+    if settings.pods is not None and settings.pod_template is None:
+        raise UsageError(
+            f"{name(run_settings.PODS)} needs to know what pods; give {name(run_request.POD_TEMPLATE)}, too"
+        )
 
 
 WORKER_SETTINGS: Final[tuple[Setting[Any], ...]] = (
@@ -84,8 +89,8 @@ def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
     if settings.via.has_queue:
         return
     of_queue = (
-        (run_settings.TTL, settings.policy.ttl_ms is not None),
-        (run_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (job_policy.TTL, settings.policy.ttl_ms is not None),
+        (job_policy.LOW_PRIORITY, settings.policy.low_priority is not None),
         (run_settings.RESUMABLE, settings.resumable),
         (run_settings.STREAM, settings.stream),
     )
@@ -125,10 +130,15 @@ def _check_resumable(settings: RunSettings, name: DisplayName) -> None:
             raise UsageError(f"{name(setting)} is for resumable jobs; give {name(run_settings.RESUMABLE)} too")
 
 
+def _knows_cost(setting: Setting[Any], settings: RunSettings) -> bool:
+    """Whether the account says what the pods of the run cost, which that `setting` bounds."""
+    return setting is run_settings.BUDGET and settings.pod_template is not None
+
+
 def check_brakes(settings: RunSettings, name: DisplayName = str) -> None:
     """Raises `UsageError` where brakes of a run lack what they go by; `name` is how a setting is named."""
     for setting in (run_settings.BUDGET, run_settings.BUDGET_PER_DAY, run_settings.BUDGET_PER_HOUR):
-        if getattr(settings, setting.name) and settings.price is None:
+        if getattr(settings, setting.name) and settings.price is None and not _knows_cost(setting, settings):
             raise UsageError(
                 f"{name(setting)} needs to know what a second costs; give {name(run_settings.PRICE_PER_SECOND)} too"
             )

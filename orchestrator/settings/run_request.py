@@ -86,6 +86,16 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             brief="The endpoint, or local:FILE.py:FUNCTION. Required",
         ),
     ]
+    pod_template: Annotated[
+        str | None,
+        _service(
+            "pod-template",
+            parsed("NAME", name_parsers.parse_pod_template),
+            "In the place of an endpoint: [pods that work for the run](pods.md), as `[pod-templates.NAME]` of the"
+            " configuration file says.",
+            default="none",
+        ),
+    ] = None
     ledger: Annotated[
         Path,
         _file(
@@ -209,6 +219,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ENDPOINT: Final[Setting[str]] = setting_of(RunRequest, "endpoint")
+POD_TEMPLATE: Final[Setting[str]] = setting_of(RunRequest, "pod_template")
 NAME: Final[Setting[str]] = setting_of(RunRequest, "name")
 LEDGER: Final[Setting[Path]] = setting_of(RunRequest, "ledger")
 OUTPUT: Final[Setting[Path]] = setting_of(RunRequest, "output")

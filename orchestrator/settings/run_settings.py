@@ -18,12 +18,12 @@ from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.pools import member
 from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
-from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
 from orchestrator.settings.words_and_defaults import (
@@ -36,11 +36,9 @@ from orchestrator.settings.words_and_defaults import (
 )
 
 ATTEMPTS_MAX: Final = 1_000
+PODS_MAX: Final = 100
 
 _job: Final = partial(Setting, panel=Panel.JOBS)
-_of_policy: Final = partial(Setting, of=Policy, panel=Panel.JOBS)
-"""What the core knows as the policy of a job."""
-
 _input: Final = partial(Setting, panel=Panel.INPUT)
 _long_job: Final = partial(Setting, panel=Panel.LONG_JOBS)
 _trouble: Final = partial(Setting, panel=Panel.TROUBLE)
@@ -114,7 +112,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _job(
             "spill-after",
-            duration(),
+            job_parsers.duration(),
             'With `prefer = "cheap"`: what would wait for longer than this goes to the next member.',
             has_flag=False,
         ),
@@ -123,11 +121,23 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The endpoints of the run's pool, its own the first of them; none where it is the only one."""
     is_probe: bool = False  # something is to be known of each of these: as many jobs go to each as to the others
 
+    pods: Annotated[
+        int | None,
+        _job(
+            "pods",
+            whole(1, PODS_MAX),
+            "With a pod template: [so many pods](pods.md) work for the run, no more than it has jobs.",
+            default="1",
+        ),
+    ] = None
+    pod_template: PodTemplate | None = None
+    """What its pods are made of; None: it has none."""
+
     retention_us: Annotated[
         int,
         _job(
             "result-retention",
-            duration(job_parsers.check_retention),
+            job_parsers.duration(job_parsers.check_retention),
             "How long the service keeps a result for us; at least 1s.",
         ),
     ] = RETENTION_US_DEFAULT
@@ -218,7 +228,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "stall-after",
-            duration(job_parsers.check_second_or_more),
+            job_parsers.duration(job_parsers.check_second_or_more),
             "A resumable job that has had nothing new to report for so long counts as stuck, see `--on-stuck`.",
             default="that is not looked at",
         ),
@@ -235,7 +245,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "max-execution",
-            duration(job_parsers.check_second_or_more),
+            job_parsers.duration(job_parsers.check_second_or_more),
             "How long a resumable job may be executed in all its segments together before it counts as failed.",
             default="however long",
         ),
@@ -313,7 +323,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _trouble(
             "events-kept",
-            duration(),
+            job_parsers.duration(),
             "How long the history of a job is kept whole once it has ended; afterwards only its last event, and the"
             " submissions that still count.",
         ),
@@ -336,7 +346,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "give-up-after",
-            duration(job_parsers.check_second_or_more),
+            job_parsers.duration(job_parsers.check_second_or_more),
             "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its"
             " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count.",
             default="however long",
@@ -372,7 +382,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "uncertain-after",
-            duration(),
+            job_parsers.duration(),
             "How long to wait for news of such a submission first.",
             default="10s, doubling; with webhooks 2m or twice what a job takes",
         ),
@@ -535,31 +545,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         return (self.policy.ttl_ms or TTL_MS_DEFAULT) * 1000
 
 
-TTL: Final = _of_policy(
-    "ttl",
-    job_parsers.policy_duration("ttl_ms"),
-    "A job's whole life at the service, queue and execution included; 10s to 7d.",
-    default="the service's, 24h; of resumable jobs the execution timeout and 24h, 7d at most",
-    field="ttl_ms",
-)
-EXECUTION_TIMEOUT: Final = _of_policy(
-    "execution-timeout",
-    job_parsers.policy_duration("execution_timeout_ms"),
-    "The longest that a worker may run a job; 5s to 7d.",
-    default="the service's, 10m",
-    brief="The longest that a worker may run a job; 10m",
-    field="execution_timeout_ms",
-)
-LOW_PRIORITY: Final = _of_policy(
-    "low-priority",
-    ValueType(Kind.SWITCH, "", lambda texts: SWITCH.read(texts) or None),
-    "Jobs that do not make the endpoint start workers.",
-)
-
-POLICY: Final[tuple[Setting[Any], ...]] = (TTL, EXECUTION_TIMEOUT, LOW_PRIORITY)
-
 VIA: Final[Setting[Via]] = setting_of(RunSettings, "via")
 PATH: Final[Setting[str]] = setting_of(RunSettings, "path")
+PODS: Final[Setting[int]] = setting_of(RunSettings, "pods")
 PREFER: Final[Setting[Prefer]] = setting_of(RunSettings, "prefer")
 SPILL_AFTER: Final[Setting[int]] = setting_of(RunSettings, "spill_after_us")
 MAX_ATTEMPTS: Final[Setting[int]] = setting_of(RunSettings, "max_attempts")

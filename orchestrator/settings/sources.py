@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.pools.member import MemberSettings
-from orchestrator.core.service.url_endpoints import looks_like_url
+from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_url
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request, run_settings
@@ -24,13 +25,14 @@ from orchestrator.settings.configuration_file import (
     Layer,
     Section,
     UnknownProfileError,
-    toml_texts,
 )
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.parsers.name_parsers import members_in, parse_endpoint
 from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
+from orchestrator.settings.tables.pod_templates import pod_template
+from orchestrator.settings.tables.toml_values import toml_texts
 from orchestrator.settings.value_types import Kind, ValueType
 from orchestrator.settings.words_and_defaults import LOCAL, POOL
 
@@ -107,6 +109,18 @@ class Choices:
         """The members of the pool that was chosen; none where only one endpoint was. Raises `UsageError`."""
         return () if self.pool is None else self.pool.members
 
+    @property
+    def pod_template(self) -> PodTemplate | None:
+        """What the pods are made of that were chosen in the place of an endpoint; None where none were. Raises
+        `UsageError`.
+        """
+        given = self._given.get(run_request.ENDPOINT.key)
+        if given is None or not is_pods(given.texts[-1]):
+            return None
+        name = _checked(given.texts[-1], given.origin).removeprefix(PODS)
+        layer, where = self.file.of_pod_template(name, given.origin)
+        return pod_template(name, where, lambda each: _read(each, layer[each.key]) if each.key in layer else None)
+
     def text(self, setting: Setting[Any]) -> str | None:
         """What was written, whether or not it can be a value; of several texts the last."""
         given = self._given.get(setting.key)
@@ -132,7 +146,12 @@ class Choices:
 
     def run_settings(self) -> RunSettings:
         """The settings of a new run."""
-        return RunSettings(policy=self.build(Policy), members=self.members, **self.fields(RunSettings))
+        return RunSettings(
+            policy=self.build(Policy),
+            members=self.members,
+            pod_template=self.pod_template,
+            **self.fields(RunSettings),
+        )
 
     def origin(self, setting: Setting[Any]) -> str:
         """Where it was set, or the flag that would set it."""
@@ -142,7 +161,7 @@ class Choices:
 
 def choices_by_flags(given: Mapping[str, object], display_name: DisplayName = str) -> Choices:
     """What was given (as `choose` takes it) of the settings of runs, and nothing else."""
-    flags = _of_flags(given, RUNS, display_name)
+    flags = _with_pods(_of_flags(given, RUNS, display_name))
     file = ConfigurationFile(None)
     return Choices(RUNS, [flags], Configuration(in_flags=frozenset(flags)), file, pool=_pool_of(file, flags, given))
 
@@ -163,6 +182,8 @@ def choose(
     file = ConfigurationFile.at(named)
     in_file, set_here = file.of_section(section), _of_environment(environment, section)
     flags = _of_flags(given, section, display_name)
+    if section is RUNS:
+        in_file, set_here, flags = map(_with_pods, (in_file, set_here, flags))
     profile: Layer = {}
     no_profile: UsageError | None = None
     pool: ChosenPool | UsageError | None = None
@@ -189,6 +210,16 @@ def choose(
     )
     layers = (in_file, set_here, profile, flags)
     return Choices(section, layers, configuration, file, no_profile, pool)
+
+
+def _with_pods(layer: Layer) -> Layer:
+    """`layer`, in which a pod template is an endpoint. Raises `UsageError` where it names an endpoint besides."""
+    chosen = layer.get(run_request.POD_TEMPLATE.key)
+    if chosen is None:
+        return layer
+    if (beside := layer.get(run_request.ENDPOINT.key)) is not None:
+        raise UsageError(f"{chosen.origin} takes the place of {beside.origin}; leave one out")
+    return {**layer, run_request.ENDPOINT.key: Given((f"{PODS}{chosen.texts[-1]}",), chosen.origin)}
 
 
 def _pool_of(file: ConfigurationFile, chosen: Layer, given: Mapping[str, object]) -> ChosenPool | UsageError | None:
@@ -226,6 +257,8 @@ def chosen_pool(file: ConfigurationFile, given: Given, ids: Mapping[str, str]) -
     endpoints = tuple(ids.get(each, each) for each in named)
     if len(endpoints) == 1:
         return ChosenPool(endpoints, layer, ())
+    if any(map(is_pods, endpoints)):
+        raise UsageError(f"{origin}: pods of a template are a pool by themselves; name them alone")
     if len({*endpoints}) < len(endpoints):
         raise UsageError(f"{origin}: two of these are one endpoint: {', '.join(endpoints)}")
     names = {its_id: name for name, its_id in ids.items()}

@@ -25,6 +25,7 @@ from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_requests import RetryChoice
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.setting import Setting
 from orchestrator.units import SECOND_US
@@ -36,7 +37,7 @@ INPUTS_MAX: Final = 200_000
 SAMPLE_CHARS: Final = 100
 
 OWN: Final[tuple[Setting[Any], ...]] = (
-    run_settings.EXECUTION_TIMEOUT,
+    job_policy.EXECUTION_TIMEOUT,
     run_settings.MAX_ATTEMPTS,
     run_request.ENDPOINT,
 )
@@ -107,12 +108,12 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
 _LATER: Final = ("Their attempts are counted from the first again. What fails from now on is not among them.",)
 
 _LABELS: Final = {
-    run_settings.EXECUTION_TIMEOUT.key: "Longest execution",
+    job_policy.EXECUTION_TIMEOUT.key: "Longest execution",
     run_settings.MAX_ATTEMPTS.key: "Executions at most",
     run_request.ENDPOINT.key: "Endpoint",
 }
 _NOTES: Final = {
-    run_settings.EXECUTION_TIMEOUT.key: "As 30m; empty: as the run has it.",
+    job_policy.EXECUTION_TIMEOUT.key: "As 30m; empty: as the run has it.",
     run_settings.MAX_ATTEMPTS.key: "Empty: as the run has it.",
     run_request.ENDPOINT.key: "The id of another one of the same service; empty: the run's own.",
 }

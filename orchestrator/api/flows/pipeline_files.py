@@ -18,11 +18,12 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.settings import command_flags, input_settings, pipeline_keys, run_request, run_settings
-from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
+from orchestrator.settings.configuration_file import KEY_ADVICE
 from orchestrator.settings.parsers.name_parsers import members_in
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
+from orchestrator.settings.tables.toml_values import fits, toml_texts
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.user_code import load_function
 

@@ -105,7 +105,7 @@ class Foreground:
         await self._intake.say_reopened(engine.ledger, self._request)
         if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
             self._console.info(f"{run.name}: {told}")
-        await engine.host.workers.raise_for(run)
+        await engine.host.provide_for(run)
         await session.send()
         self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
         engine.groups.taking.start_soon(

@@ -18,6 +18,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings import connection_settings, run_request, run_settings
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
 
@@ -30,7 +31,7 @@ _HEAD: Final = """\
 _SUGGESTED: Final[tuple[tuple[Setting[Any], str], ...]] = (
     (run_request.LEDGER, '"orchestrator.db"'),
     (run_settings.MAX_ATTEMPTS, "3"),
-    (run_settings.EXECUTION_TIMEOUT, '"10m"'),
+    (job_policy.EXECUTION_TIMEOUT, '"10m"'),
     (run_settings.REQUIRE_OUTPUT, "true"),
     (run_settings.PRICE_PER_SECOND, "0.00031"),
     (run_settings.BUDGET, "50"),

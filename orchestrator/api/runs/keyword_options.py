@@ -23,6 +23,7 @@ from orchestrator.settings import (
 from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
@@ -47,6 +48,7 @@ class StageRunOptions(TypedDict, total=False):
     queue_depth: int | Literal["auto", "off"] | None
     prefer: Literal["fast", "cheap"] | None
     spill_after: Duration | None
+    pods: int | None
     result_retention: Duration | None
     workers: int | str | None
     workers_max: int | None
@@ -209,7 +211,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     every = (*command_flags.RUN, *command_flags.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.keyword) is not None]
     policy = replace(known.policy, **choices.fields(Policy, said))
-    if options.get(run_settings.LOW_PRIORITY.keyword) is False:  # which a policy says by saying nothing
+    if options.get(job_policy.LOW_PRIORITY.keyword) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
     settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
     check_together(settings, display_name)
@@ -228,7 +230,7 @@ def writing_of(options: OutputOptions, form: str | None) -> tuple[OutputSettings
 
 def policy_of(options: Mapping[str, object]) -> Policy:
     """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
-    check_known(options, [setting.keyword for setting in run_settings.POLICY], "policy")
+    check_known(options, [setting.keyword for setting in job_policy.POLICY], "policy")
     return choices_of(**options).build(Policy)
 
 

@@ -26,6 +26,9 @@ class Executions(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[int, Mapping[int, str]]
     """The endpoints at which each of them that has a pool may be, what these are called by their numbers."""
 
+    paid: Mapping[int, float] = {}
+    """What those of them that have pods have paid for these."""
+
 
 class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
     """Of one run; amounts are None without a price."""
@@ -44,11 +47,14 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 async def executions_of(ledger: Ledger, runs: Iterable[Run]) -> Executions:
     """What `runs` have executed, for `costs_of` each of them."""
+    runs = list(runs)
     pooled = [run for run in runs if run.settings.members]
     names = {run.id: {run.endpoint_id: run.endpoint} for run in pooled}
     for there in await ledger.runs.elsewhere(names) if names else ():
         names[there.id][there.endpoint_id] = there.endpoint
-    return Executions(took=await ledger.jobs.brakes.executed(), names=names)
+    has_pods = any(run.settings.pod_template is not None for run in runs)
+    paid = await ledger.runs.pod_leases.costs(ledger.now()) if has_pods else {}
+    return Executions(took=await ledger.jobs.brakes.executed(), names=names, paid=paid)
 
 
 async def run_costs(ledger: Ledger, run: Run, counts: Mapping[str, int]) -> RunCosts:
@@ -60,7 +66,7 @@ def costs_of(run: Run, counts: Mapping[str, int], executions: Executions) -> Run
     """What `run` costs, whose `executions` are among these; `counts` has its jobs by their states."""
     took_at, names = executed_at(run, executions.took), executions.names.get(run.id, {})
     discount = run.settings.discount({names.get(number, ""): took for number, took in took_at.items()})
-    return _costs(run, executions.took, counts, discount)
+    return _costs(run, executions.took, counts, discount, executions.paid.get(run.id, 0.0))
 
 
 def executed_at(run: Run, executed: Mapping[Place, DurationTotals]) -> Mapping[int, DurationTotals]:
@@ -72,14 +78,24 @@ def executed_at(run: Run, executed: Mapping[Place, DurationTotals]) -> Mapping[i
     return {endpoint: DurationTotals.together(parts) for endpoint, parts in found.items()}
 
 
-def _costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[str, int], discount: float) -> RunCosts:
+def _costs(
+    run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[str, int], discount: float, paid: float
+) -> RunCosts:
     own = DurationTotals.together(took for place, took in executed.items() if place[0] == run.id)
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
     price = run.settings.price
-    if price is None:
+    if price is None and run.settings.pod_template is None:
         return RunCosts(own=own, outstanding=outstanding)
+    price = price or 0.0
     like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
-    costs = Costs(price=price, took=own, like=like, longest_ms=run.settings.policy.timeout_ms, discount=discount)
+    costs = Costs(
+        price=price,
+        took=own,
+        like=like,
+        longest_ms=run.settings.policy.timeout_ms,
+        standing=paid,
+        discount=discount,
+    )
     seconds = own.total_ms / MILLISECONDS
     in_the_mean = msgspec.structs.replace(costs, price=price - discount / seconds, discount=0.0) if seconds else costs
     over = ended(counts)
@@ -96,6 +112,7 @@ def _costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mapping[s
 
 async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tuple[MemberStatus, ...]]:
     """Those of the pool of each of `runs` that has one, and whoever else has done something of it."""
+    runs = list(runs)
     pooled = [run for run in runs if run.settings.members]
     if not pooled:
         return {}
@@ -120,7 +137,7 @@ def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -
 
 async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, CostView]:
     """What each of these runs has spent, where its price is known."""
-    priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None]
+    priced = [run for run in await ledger.runs.all(runs) if run.settings.price is not None or run.settings.pod_template]
     if not priced:
         return {}
     executions = await executions_of(ledger, priced)

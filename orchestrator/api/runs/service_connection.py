@@ -7,7 +7,7 @@ import msgspec
 
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import place
-from orchestrator.core.service.url_endpoints import is_url
+from orchestrator.core.service.url_endpoints import is_pods, is_url
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -63,7 +63,7 @@ def connection_to(
                     f"{choices.origin(setting)} is for jobs in the service's queue, and {endpoint} is a URL"
                 )
         connection = msgspec.structs.replace(connection, listen=None, webhook_url=None)
-        return msgspec.structs.replace(connection, api_key=service_key(choices, environment, needed=False))
+        return msgspec.structs.replace(connection, api_key=service_key(choices, environment, needed=is_pods(endpoint)))
     local = endpoint.startswith(LOCAL)
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
     key = "" if local else service_key(choices, environment, needed=True, otherwise=otherwise)

@@ -9,7 +9,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import is_same_account
-from orchestrator.core.service.url_endpoints import is_url
+from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
@@ -48,6 +48,11 @@ def check_run_endpoint(
             f"{name(run_settings.WORKERS)} auto is for endpoints of the service, and {endpoint} is a function of yours;"
             " leave it out"
         )
+    template = settings.pod_template
+    if is_pods(endpoint) and (template is None or endpoint != f"{PODS}{template.name}"):
+        raise UsageError(f"{endpoint} is pods of a template, and the run is not for these; begin another one for them")
+    if template is not None and not is_pods(endpoint):
+        raise UsageError(f"the run is for pods of the template {template.name}, and {endpoint} is none of these")
     at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in members))}
     if len(at_urls) > 1:
         raise UsageError(

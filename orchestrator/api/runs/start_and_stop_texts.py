@@ -15,6 +15,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_names import command
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
@@ -95,7 +96,7 @@ def say_recovered(console: Console, recovered: Recovered) -> None:
             (recovered.repay_expired, f"whose results have expired ({run_settings.ON_EXPIRED})"),
             (
                 recovered.repay_timed_out,
-                f"whose TTL at the service is over ({run_settings.TTL}, {run_settings.MAX_ATTEMPTS})",
+                f"whose TTL at the service is over ({job_policy.TTL}, {run_settings.MAX_ATTEMPTS})",
             ),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)

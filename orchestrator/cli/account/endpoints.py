@@ -23,7 +23,8 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import connection_settings, run_settings
+from orchestrator.settings import connection_settings
+from orchestrator.settings.parsers import job_policy
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
         idle_timeout=None if idle_timeout is None else _whole(idle_timeout, "--idle-timeout", SECOND_US, "seconds"),
         execution_timeout_ms=None
         if execution_timeout is None
-        else _whole(execution_timeout, str(run_settings.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
+        else _whole(execution_timeout, str(job_policy.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
     )
 
 

@@ -20,6 +20,7 @@ from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_requests import RetryChoice
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.setting import Setting
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting
     for setting in (
-        run_settings.EXECUTION_TIMEOUT,
-        run_settings.TTL,
+        job_policy.EXECUTION_TIMEOUT,
+        job_policy.TTL,
         run_settings.MAX_ATTEMPTS,
         run_request.ENDPOINT,
     )

@@ -1,7 +1,6 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,7 +24,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
-    from orchestrator.engine.hosting.lent_bounds import PutBack  # at run time `--help` would pay for it
+    from orchestrator.api.admin.tidy import Tidied  # at run time `--help` would pay for it
 
 _WRITTEN: Final[command_flags.Settings] = (
     run_request.OUTPUT,
@@ -127,7 +126,7 @@ async def export(
 @commands.command()
 @at_ledger(_JSON, *command_flags.TIDY)
 async def tidy(*, choices: Choices, as_json: bool) -> int:
-    """Put back what killed processes have left changed for their runs: how many workers endpoints may have.
+    """Put back what killed processes have left of their runs: raised bounds of workers, and pods that are paid.
 
     Example: orchestrator runs tidy
     """
@@ -136,12 +135,12 @@ async def tidy(*, choices: Choices, as_json: bool) -> int:
     return show_restored(await tidy(serve_request(choices, os.environ, key_needed=False)), as_json=as_json)
 
 
-def show_restored(found: "Sequence[PutBack]", *, as_json: bool) -> int:
+def show_restored(found: "Tidied", *, as_json: bool) -> int:
     """Prints what was put back; returns the exit code."""
     if as_json:
         streams.put_json(found)
     for each in found:
-        (streams.say if each.is_put_back else streams.warn)(f"{each.endpoint}: {each.outcome}")
+        (streams.say if each.is_put_back else streams.warn)(f"{each.named}: {each.outcome}")
     if not found:
         streams.say("there is nothing to put back")
     return 0 if all(each.is_put_back for each in found) else LEFT_EXIT_CODE

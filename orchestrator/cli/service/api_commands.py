@@ -23,8 +23,9 @@ from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import Policy, parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import connection_settings, run_request, run_settings
+from orchestrator.settings import connection_settings, run_request
 from orchestrator.settings.connection_settings import own_keys
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
 from orchestrator.units import MILLISECOND_US
@@ -70,7 +71,7 @@ api = typer.Typer(
     " RUNPOD_API_KEY or the variable that the profile names.",
 )
 _shared = at_account(Interface.JOBS, connection_settings.SERVERLESS_URL)
-_policy: Final = flags_of(*run_settings.POLICY, ALLOW_ENV)
+_policy: Final = flags_of(*job_policy.POLICY, ALLOW_ENV)
 
 
 # --- submitting

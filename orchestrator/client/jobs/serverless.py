@@ -46,6 +46,9 @@ class ServerlessEndpoint:
     `Answer` like any other. No call repeats a request by itself.
     """
 
+    takes_jobs = True
+    """Whether anything can be sent there."""
+
     is_by_url = False
     """Whether it is a server at a URL, without the operations on jobs."""
 

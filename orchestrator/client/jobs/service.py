@@ -18,11 +18,11 @@ from orchestrator.client.jobs.serverless import (
     request_headers,
     service_url,
 )
-from orchestrator.client.jobs.url_endpoint import UrlEndpoint, own_headers
+from orchestrator.client.jobs.url_endpoint import PodsPlace, UrlEndpoint, own_headers
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation, Pacing
 from orchestrator.core.service.endpoint_headers import NO_HEADERS, EndpointHeaders
-from orchestrator.core.service.url_endpoints import belongs_to_service, is_url, url_endpoint
+from orchestrator.core.service.url_endpoints import belongs_to_service, is_pods, is_url, url_endpoint
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import UsageError
 
@@ -96,7 +96,7 @@ class Service:
 
     def _at_url(self, text: str) -> UrlEndpoint:
         try:
-            url = httpx.URL(url_endpoint(text))
+            url = httpx.URL(text if is_pods(text) else url_endpoint(text))
         except ValueError as error:
             raise UsageError(str(error)) from None
         given = self.endpoint_headers.get(text, NO_HEADERS)
@@ -106,7 +106,8 @@ class Service:
         transport = self.transport_to(url)
         transport.check_proxy()
         secrets = Redactor({HIDDEN: self.api_key}, sent=given.secrets)
-        return UrlEndpoint(url, headers, secrets, self._limiter(), transport, self.clock)
+        kind = PodsPlace if is_pods(text) else UrlEndpoint
+        return kind(url, headers, secrets, self._limiter(), transport, self.clock)
 
     def _limiter(self) -> RateLimiter:
         return RateLimiter(self.clock, self._limits, pacing=self._pacing)

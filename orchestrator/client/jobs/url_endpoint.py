@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.client.http.backends import Request
 from orchestrator.client.http.bodies import Leaving
 from orchestrator.client.jobs.rate_limiter import Permit
 from orchestrator.client.jobs.serverless import ServerlessEndpoint
@@ -12,6 +13,7 @@ from orchestrator.core.lanes.openai import ROUTE
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.core.service.url_endpoints import openai_url, root_of
+from orchestrator.errors import NotSent
 
 _WELL: Final = b"{}"
 """What stands for the answer of a server that is well: it does not say how many workers it has, or what waits."""
@@ -60,6 +62,28 @@ class UrlEndpoint(ServerlessEndpoint):
         if answer.status not in _HAS_NONE:
             self._asks_at = path
         return answer
+
+
+class PodsPlace(UrlEndpoint):
+    """The place where jobs wait for pods to take them: nothing is ever sent there, and it is always well."""
+
+    takes_jobs = False
+
+    async def send(
+        self,
+        permit: Permit,
+        operation: Operation,
+        request: Request,
+        *,
+        within_s: float | None = None,  # noqa: ARG002
+    ) -> Answer:
+        """Answers a question how it is. Raises `NotSent` for anything else."""
+        permit.use(operation)
+        permit.not_sent()
+        if operation is not Operation.HEALTH:
+            raise NotSent(f"{self.url} is no server: {request.method} cannot go there")
+        now = self._clock.now()
+        return Answer(status=200, body=_WELL, sent_at=now, answered_at=now)
 
 
 def own_headers(plain: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:

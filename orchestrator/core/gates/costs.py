@@ -120,6 +120,9 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     longest_ms: int
     """For how long the service lets a job be executed."""
 
+    standing: float = 0.0
+    """What was paid besides, whatever was executed: for pods, as long as they were there."""
+
     discount: float = 0.0
     """By how much less `took` cost where other endpoints than the dearest executed it."""
 
@@ -147,7 +150,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def spent(self) -> Cost:
         """What has ended: of that whose time is not known, what is to be expected of it."""
-        known = Cost(self.price * self.took.total_ms / MILLISECONDS - self.discount)
+        known = Cost(self.price * self.took.total_ms / MILLISECONDS - self.discount + self.standing)
         return known + self.expected(self.took.untimed)
 
     def expected(self, executions: int) -> Cost:

@@ -45,6 +45,9 @@ class Gate(StrEnum):
     MEMBER = "member"
     """It is one of a pool, and not well."""
 
+    PODS = "pods"
+    """Its pods are not ready."""
+
     OUTSTANDING = "outstanding"
     UNSERVABLE = "unservable"
     """The process at work cannot serve the run at all."""

@@ -13,6 +13,9 @@ from orchestrator.core.service.addresses import is_loopback
 BY_URL: Final = "url:"
 """What stands for the service's URL where an endpoint is a URL itself."""
 
+PODS: Final = "pods:"
+"""What an endpoint begins with that is pods which work for a run; each has a URL of its own, and is one of a pool."""
+
 URL_CHARS_MAX: Final = 512
 
 _BEGINNING: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -28,8 +31,13 @@ def looks_like_url(text: str) -> bool:
 
 
 def is_url(endpoint: str) -> bool:
-    """Whether `endpoint`, as the ledger has it, is a URL and no id."""
-    return endpoint.startswith(("http://", "https://"))
+    """Whether `endpoint`, as the ledger has it, is a URL and no id, or pods, of which each has one."""
+    return endpoint.startswith(("http://", "https://", PODS))
+
+
+def is_pods(endpoint: str) -> bool:
+    """Whether `endpoint` is the place where jobs wait for pods: nothing is ever sent there."""
+    return endpoint.startswith(PODS)
 
 
 def url_endpoint(text: str) -> str:

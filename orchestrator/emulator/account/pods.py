@@ -166,7 +166,7 @@ class PodWorld:
         return self._record(self._advance(pod, now), now)
 
     def modify(self, account: str, pod_id: str, body: Modification, now: int) -> PodRecord:
-        pod = self._free(self._pod(account, pod_id, now))
+        pod = _free(self._pod(account, pod_id, now))
         template = None if isinstance(body.template_id, Omitted) else self._template(body.template_id)
         check_mounts(body.mounts, on_cpu=pod.cpu is not OMITTED)
         mounts = change_mounts(pod.mounts, body.mounts)
@@ -187,11 +187,11 @@ class PodWorld:
 
     def delete(self, account: str, pod_id: str, now: int) -> None:
         """Forgets a pod; its resources are released."""
-        self._forget(self._free(self._pod(account, pod_id, now)), now)
+        self._forget(_free(self._pod(account, pod_id, now)), now)
 
     def act(self, account: str, pod_id: str, action: PodVerb, now: int) -> PodRecord | None:
         """Carries `action` out; None when the pod is gone by it. Raises Problem 409, and the pod is unchanged then."""
-        pod = self._free(self._pod(account, pod_id, now))
+        pod = _free(self._pod(account, pod_id, now))
         valid = VALID_ACTIONS[pod.status]
         if action not in valid:
             raise _conflict(f"action '{action}' is not valid for status {pod.status}; valid: {', '.join(valid)}")
@@ -255,11 +255,6 @@ class PodWorld:
         if pod is None or pod.account != account:
             raise not_found_problem()
         return self._advance(pod, now)
-
-    def _free(self, pod: PodState) -> PodState:
-        if not isinstance(pod.cluster, Omitted):
-            raise _conflict(f"pod belongs to cluster '{pod.cluster.id}'; use /v2/clusters/{pod.cluster.id}")
-        return pod
 
     def _template(self, template_id: str | Omitted) -> ServiceTemplate:
         """What a pod takes where its own body says nothing. A template's volume makes no mount: mounts stand in a pod's
@@ -336,6 +331,12 @@ def _write(pod: PodState, at: int, source: str, text: str) -> None:
     number = pod.log[-1].number + 1 if pod.log else 1
     pod.log.append(PodLogLine(at, number, source, text))
     del pod.log[:-TAIL_MAX]
+
+
+def _free(pod: PodState) -> PodState:
+    if not isinstance(pod.cluster, Omitted):
+        raise _conflict(f"pod belongs to cluster '{pod.cluster.id}'; use /v2/clusters/{pod.cluster.id}")
+    return pod
 
 
 def _conflict(detail: str) -> ProblemRefusal:

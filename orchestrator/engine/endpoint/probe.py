@@ -10,6 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.gates.probe_backoff import PAUSE_US_MAX
 from orchestrator.core.service.health import is_of_service
 from orchestrator.core.service.http_answers import POINTLESS, Pointless
+from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -79,3 +80,10 @@ class EndpointProbe:
             return True
         self._health.submissions.breaker.record_failure(sent_at=sent_at, now=self._clock.now())
         return False
+
+
+async def refusal(api: ServerlessEndpoint) -> str | None:
+    """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
+    answer = await api.health_answer()
+    found = None if answer is None else run_outcome(answer)
+    return found.reason if isinstance(found, Pointless) else None

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 
@@ -40,7 +41,8 @@ class RunHomes:
         numbers = self.endpoints.setdefault(run.id, [])
         if run.endpoint_id not in numbers:
             numbers.append(run.endpoint_id)
-        if any(run.endpoint == each.endpoint for each in settings.members):
+        is_of_pods = settings.pod_template is not None and not is_pods(run.endpoint)
+        if is_of_pods or any(run.endpoint == each.endpoint for each in settings.members):
             self.members[run.id].add(run.endpoint_id)
 
     def homeward(self, step: Transition) -> Transition:

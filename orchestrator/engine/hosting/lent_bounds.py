@@ -37,6 +37,11 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = msgspec.field(name="told")
     """What was done, or why not, for people."""
 
+    @property
+    def named(self) -> str:
+        """What it is, for people."""
+        return self.endpoint
+
 
 class LentBounds:
     """Those of one ledger, whichever process has changed them."""

@@ -8,10 +8,10 @@ import msgspec
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_named
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.core.service.http_answers import Pointless
-from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retry_chosen
+from orchestrator.engine.endpoint.probe import refusal
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.hosting.pod_host import PodHost
 from orchestrator.engine.hosting.pool_watch import PoolWatch
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
@@ -62,6 +62,14 @@ class RunHost:
             dependencies=dependencies,
             console=console,
         )
+        self.pods = PodHost(
+            ledger=ledger,
+            runs=runs,
+            services=endpoints.services,
+            dependencies=dependencies,
+            console=console,
+            join=self._join_pods,
+        )
         self.control = RunController(
             ledger=ledger,
             brakes=runs.brakes,
@@ -91,14 +99,24 @@ class RunHost:
 
     async def _reach_members(self, run: Run, session: RunSession) -> None:
         """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""
-        for member in self.runs.settings_of[run.id].members:
-            if member.endpoint != run.endpoint and not self.endpoints.retries.is_placed(run.id, member.endpoint):
-                there = await self.ledger.runs.at_endpoint(run, member.endpoint)
+        for member in self.runs.members_of(run.id):
+            if member != run.endpoint and not self.endpoints.retries.is_placed(run.id, member):
+                there = await self.ledger.runs.at_endpoint(run, member)
                 await self.reach(there)
                 await self.runs.extend(session, there)
         self.runs.learn_pool(session)
         if self.runs.pools.of and not self.pool_watch.is_served:
             await self.groups.taking.start(self.pool_watch.serve)
+
+    async def _join_pods(self, session: RunSession) -> None:
+        """Those pods take part in the pool of a run that are ready; what is bound to another one waits for any."""
+        run = session.run
+        await self._reach_members(run, session)
+        members = self.runs.members_of(run.id)
+        for part in session.parts:
+            name = self.endpoints.retries.name_of(run.id, part.endpoint.id)
+            if name != run.endpoint and name not in members:
+                await self.ledger.jobs.go_home(run.id, endpoint=part.endpoint.id, home=run.endpoint_id)
 
     async def serve_all(self) -> None:
         """Serves every run of which something is left."""
@@ -106,6 +124,13 @@ class RunHost:
         for run in await self.ledger.runs.all():
             if run.accepted and unfinished(counts.get(run.id, {})):
                 await self.serve(run)
+
+    async def provide_for(self, run: Run) -> None:
+        """Sees that `run`, which is about to be sent, has the workers that it wants, and can have its pods. Raises
+        `UsageError` where that cannot be.
+        """
+        await self.workers.raise_for(run)
+        await self.pods.ask_for(run)
 
     async def serve(self, run: Run) -> str | None:
         """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
@@ -122,7 +147,7 @@ class RunHost:
                 await self._reach_members(run, session)
             await self.reach_escalation(run)  # its settings may be others by now
             await session.recount()
-            await self.workers.raise_for(run)
+            await self.provide_for(run)
         except UsageError as error:
             self.runs.unservable[run.id] = UnservableRun(run, error.message)
             return error.message
@@ -239,10 +264,3 @@ class RunHost:
     async def _run(self, number: int | None) -> Run | None:
         found = [] if number is None else await self.ledger.runs.all([number])
         return found[0] if found else None
-
-
-async def refusal(api: ServerlessEndpoint) -> str | None:
-    """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
-    answer = await api.health_answer()
-    found = None if answer is None else run_outcome(answer)
-    return found.reason if isinstance(found, Pointless) else None

@@ -1,11 +1,12 @@
 """The runs of the ledger as this process knows them: their settings, where they are served, and how they stand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -29,6 +30,9 @@ from orchestrator.settings import run_settings
 
 CHANGED: Final = ("priority", *(setting.name for setting in run_settings.BRAKES))
 """The settings of a run that people change while it goes on."""
+
+
+NO_PODS: Final = Hold(Gate.PODS, "it has no pod yet", stops=False)
 
 
 class UnservableRun(NamedTuple):
@@ -69,6 +73,12 @@ class RunRegistry:
         ledger.writer.subscribe(self.pools.on_steps)
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
+
+        self.pod_urls: dict[int, tuple[str, ...]] = {}
+        """Where the pods are that are ready, by the numbers of their runs."""
+
+        self.why_no_pods: Callable[[int], Hold] = lambda _: NO_PODS
+        """Why no job of a run leaves that has pods, where none of them takes any."""
 
         self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
@@ -115,7 +125,8 @@ class RunRegistry:
 
     def learn_home(self, run: Run) -> None:
         """Where the jobs of `run`, as it is at its own endpoint, wait if it has a pool."""
-        if self.settings_of[run.id].members:
+        settings = self.settings_of[run.id]
+        if settings.members or settings.pod_template is not None:
             self._endpoints.homes.of[run.id] = run.endpoint_id
         else:
             self.pools.forget(run.id)
@@ -166,20 +177,27 @@ class RunRegistry:
             progress=progress,
             brakes=brakes,
         )
+        if not served.endpoint.api.takes_jobs:
+            sending.waits_for = lambda: self.why_no_pods(run.id)
         return RunAtEndpoint(served.endpoint, served.dispatcher, sending)
 
+    def members_of(self, run: int) -> Sequence[str]:
+        """The endpoints that are the pool of `run`; its pods, as far as these are ready, where it has any."""
+        return [each.endpoint for each in self.settings_of[run].members] or self.pod_urls.get(run, ())
+
     def learn_pool(self, session: RunSession) -> None:
-        """The run of `session` has the pool that its settings name from now on, or none."""
-        run, settings = session.run, self.settings_of[session.run.id]
-        members = {each.endpoint for each in settings.members}
+        """The run of `session` has the pool that its settings name from now on, or that of its pods, or none."""
+        run = session.run
+        members, has_pods = {*self.members_of(run.id)}, self.settings_of[run.id].pod_template is not None
         pool = self.pools.of.get(run.id)
-        if not members:
+        if not members and not has_pods:
             self.pools.forget(run.id)
             pool = None
         elif pool is None or pool.home != run.endpoint_id:
             pool = self.pools.open(self._new_pool(session))
         names = {part.endpoint.id: self._endpoints.retries.name_of(run.id, part.endpoint.id) for part in session.parts}
-        numbers = self._endpoints.homes.members[run.id] = {number for number, name in names.items() if name in members}
+        numbers = {number for number, name in names.items() if name in members}
+        self._endpoints.homes.members[run.id] = {*names} - {run.endpoint_id} if has_pods else numbers
         if pool is not None:
             pool.keep(numbers)
         for part in session.parts:
@@ -213,6 +231,7 @@ class RunRegistry:
     def forget(self, run: int) -> None:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
         self.unservable.pop(run, None)
+        self.pod_urls.pop(run, None)
         self.sessions.pop(run, None)
         self.brakes.forget(run)
         self._endpoints.homes.endpoints.pop(run, None)

@@ -69,6 +69,7 @@ class Maintenance:
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("put workers back", LOOK_EVERY_S, host.workers.look),
+            Duty("look after pods", LOOK_EVERY_S, host.pods.look),
             Duty("serve what was held", RECONCILE_EVERY_S, host.retry_unservable),
             Duty("sample", dependencies.sample_every_s, self.sampler.run_once),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),

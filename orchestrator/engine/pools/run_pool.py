@@ -108,7 +108,8 @@ class RunPool:
         """
         if not self.has_other(endpoint):
             return None
-        if not self.members[endpoint].is_well:
+        member = self.members.get(endpoint)
+        if member is None or not member.is_well:
             return self.home
         others = {number: facts for number, facts in self._facts_by_price().items() if number != endpoint}
         if len(others) > 1:

@@ -16,6 +16,7 @@ from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
+from orchestrator.engine.ports.account_pods import AccountPods, MakeAccountPods
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S, LOOK_S, SAMPLE_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
@@ -83,6 +84,13 @@ def real_account(service: "Service", rest_url: str) -> AccountEndpoints:
     return RunEndpoints(service, rest_url)
 
 
+def real_pods(service: "Service", rest_url: str) -> AccountPods:
+    """The pods of the account whose key `service` has. Raises `UsageError` for a bad URL, and without a key."""
+    from orchestrator.account.run_pods import RunPods  # noqa: PLC0415  most runs have no pods
+
+    return RunPods(service, rest_url)
+
+
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
     """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
     from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
@@ -111,6 +119,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     service: MakeService = real_service
     account: MakeAccountEndpoints = real_account
+    pods: MakeAccountPods = real_pods
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 

@@ -10,9 +10,10 @@ from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.open_files import requests_part
 from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.endpoint_headers import NO_HEADERS
 from orchestrator.core.service.profiles import is_by_url, is_same_account
 from orchestrator.core.service.row_variables import RowVariables
-from orchestrator.core.service.url_endpoints import is_url
+from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.runtime.console import Console
@@ -89,7 +90,17 @@ class ServiceRegistry:
         name = run.endpoint if is_local else run.service_url
         if name not in self._services:
             self._services[name] = await self._embedded(run, settings) if is_local else self._real(name)
-        return self._services[name].endpoint(LOCAL_ENDPOINT if is_local else run.endpoint).api
+        service = self._services[name]
+        if settings.pod_template is not None and not is_pods(run.endpoint):  # what is said of all pods is of each
+            said = service.endpoint_headers.get(f"{PODS}{settings.pod_template.name}", NO_HEADERS)
+            service.endpoint_headers = {**service.endpoint_headers, run.endpoint: said}
+        return service.endpoint(LOCAL_ENDPOINT if is_local else run.endpoint).api
+
+    def account_url(self, place: str) -> str:
+        """The URL of the service whose account what is at `place` belongs to: the one that is reached here, where that
+        is a URL of its own.
+        """
+        return self._connection.serverless_url if is_by_url(place) else place
 
     def at(self, service_url: str) -> Service | None:
         """The service at that URL; None where there is no key for it."""

@@ -8,7 +8,7 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.gates import GateResult, Hold
+from orchestrator.core.gates.gates import Closed, GateResult, Hold
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.lanes.via import Via
@@ -68,6 +68,9 @@ class RunSender:
         self._progress = progress
         self.member_line: MemberLine | None = None
         """What the endpoint takes as a member of the run's pool; None where it is in none."""
+
+        self.waits_for: Callable[[], Hold] | None = None
+        """What its jobs wait for, where none is ever sent to the endpoint: others take them from its line."""
 
         self._prospects = TtlFilter(endpoint)
         self._none_before = dict.fromkeys(SENDING, 0)
@@ -134,6 +137,8 @@ class RunSender:
         run_facts = endpoint.runs.facts(self.run, cancelled=controls.cancel, paused=controls.pause)
         endpoint_facts = endpoint.health.facts(in_flight=in_flight, by_retry=by_retry)
         results = gates.run_results(run_facts, endpoint_facts, self._clock.now())
+        if self.waits_for is not None:
+            results.append(Closed(self.waits_for()))
         if self.member_line is not None and (gate := self.member_line.gate) is not None:
             results.append(gate)
         return results

@@ -25,6 +25,9 @@ class Spending:
 
     def __init__(self, name_of: Callable[[int, int], str]) -> None:
         self._name_of = name_of
+        self.of_pods: Callable[[int], float] = lambda _: 0.0
+        """What a run has paid for its pods so far."""
+
         self._of_run: dict[int, DurationTotals] = {}
         self._of_run_at: dict[int, dict[int, DurationTotals]] = defaultdict(dict)
         self._of_endpoint: dict[int, DurationTotals] = {}
@@ -65,10 +68,12 @@ class Spending:
 
     def costs(self, run: int, settings: RunSettings) -> Costs | None:
         """What the executions of `run` cost; None where nobody says what a second of a worker does."""
-        if not (price := settings.price):
+        price = settings.price or 0.0
+        if not price and settings.pod_template is None:
             return None
         return Costs(
             price=price,
+            standing=self.of_pods(run),
             took=self.of_run(run),
             longest_ms=settings.policy.timeout_ms,
             discount=self._discount(run, settings),
@@ -101,12 +106,21 @@ class Spending:
         of all runs, where one is told; that may cost so much `per_day`.
         """
         price, longest_ms = settings.price, settings.policy.timeout_ms
+        if price is None and settings.pod_template is not None:
+            price, per_day = 0.0, 0.0
         if price is None:
             return
         like = self.of_endpoint(run.endpoint_id if endpoint is None else endpoint)
         if settings.budget:
             discount = self._discount(run.id, settings)
-            costs = Costs(price=price, took=self.of_run(run.id), like=like, longest_ms=longest_ms, discount=discount)
+            costs = Costs(
+                price=price,
+                took=self.of_run(run.id),
+                like=like,
+                longest_ms=longest_ms,
+                standing=self.of_pods(run.id),
+                discount=discount,
+            )
             yield BudgetFacts(budget=settings.budget, costs=costs, outstanding=at_service)
         if per_day and endpoint is not None:
             today = self.of_day(endpoint, now // DAY_US)

@@ -33,6 +33,7 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.schema.flow_tables import flows, outbox, run_outbox
 from orchestrator.ledger.schema.job_tables import events, heartbeats, jobs, metadata, run_endpoints, runs, submissions
+from orchestrator.ledger.schema.pod_tables import pod_leases
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
 from orchestrator.ledger.sqlite.statements import greatest, lesser, update_over
 from orchestrator.units import SECOND_US
@@ -62,6 +63,7 @@ _LATEST: Final = select(
         # Not its number, which is ahead of its claim where many were claimed at once.
         func.coalesce(select(submissions.c.sent_at).order_by(submissions.c.id.desc()).limit(1).scalar_subquery(), 0),
         select(func.coalesce(func.max(heartbeats.c.beaten_at), 0)).scalar_subquery(),
+        select(func.coalesce(func.max(pod_leases.c.wanted_at), 0)).scalar_subquery(),
         func.coalesce(select(events.c.at).order_by(events.c.id.desc()).limit(1).scalar_subquery(), 0),
     )
 )

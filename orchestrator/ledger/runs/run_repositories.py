@@ -3,6 +3,7 @@
 from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
+from orchestrator.ledger.runs.pod_leases import PodLeases
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.transactions.repository import Access
 
@@ -20,4 +21,5 @@ class RunRepositories(Runs):
         self.heartbeats = Heartbeats(access)
         self.limits = ChosenLimits(access)
         self.scaling_overrides = ScalingOverrides(access)
+        self.pod_leases = PodLeases(access)
         self.learned = LearnedOfEndpoints(access)

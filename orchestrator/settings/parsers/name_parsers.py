@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
-from orchestrator.core.service.url_endpoints import looks_like_url, url_endpoint
+from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_url, url_endpoint
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
 
@@ -47,12 +47,21 @@ def _parse_single(text: str) -> str:
         file, _, function = text.removeprefix(LOCAL).rpartition(":")
         if not file or not function.isidentifier():
             raise ValueError(f'"{text}" names no function; write local:FILE.py:FUNCTION')
+    elif is_pods(text):
+        parse_pod_template(text.removeprefix(PODS))
     elif looks_like_url(text):
         return url_endpoint(text)
     elif not _ENDPOINT.fullmatch(text):
         raise ValueError(
             f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION, or the URL of a server'
         )
+    return text
+
+
+def parse_pod_template(text: str) -> str:
+    """The name of a kind of pods, as the configuration file has it."""
+    if not _ENDPOINT.fullmatch(text):
+        raise ValueError(f'"{text:.80}" names no pod template; its name has letters, digits, - and _')
     return text
 
 

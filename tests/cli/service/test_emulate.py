@@ -11,9 +11,9 @@ from orchestrator.api.emulation.emulate_request import EMULATOR, WORKERS, Emulat
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
-from orchestrator.settings.configuration_file import toml_texts
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
+from orchestrator.settings.tables.toml_values import toml_texts
 from tests.cli import command_line
 from tests.cli.command_line import LOCAL, give
 from tests.cli.test_config import some_value

@@ -130,3 +130,10 @@ def test_an_amount_is_shown_with_its_error_where_it_has_one() -> None:
 def test_executions_whose_time_is_not_known_count_as_much_as_the_others() -> None:
     assert DurationTotals(timed=2, total_ms=3_000, untimed=2).seconds == 6.0
     assert DurationTotals(untimed=3).seconds == 0.0
+
+
+def test_what_pods_cost_is_spent_whatever_was_executed() -> None:
+    costs = Costs(price=0.0, longest_ms=1_000, standing=2.5)
+    assert costs.spent == Cost(2.5)
+    assert costs.more(2.0, outstanding=0) == 0
+    assert costs.more(3.0, outstanding=9) > 1_000

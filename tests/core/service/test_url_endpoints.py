@@ -5,6 +5,7 @@ import pytest
 from orchestrator.core.service.url_endpoints import (
     URL_CHARS_MAX,
     belongs_to_service,
+    is_pods,
     is_url,
     looks_like_url,
     openai_url,
@@ -60,6 +61,9 @@ def test_what_is_none_is_refused_without_being_quoted(given: str, told: str) -> 
 
 def test_an_id_is_no_url() -> None:
     assert not is_url("abc123")
+    assert is_url("pods:vllm")
+    assert is_pods("pods:vllm")
+    assert not is_pods("https://pods")
     assert not looks_like_url("local:handlers.py:work")
 
 

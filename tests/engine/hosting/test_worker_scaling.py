@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.account.run_endpoints import RunEndpoints
-from orchestrator.api.admin.tidy import tidy
+from orchestrator.api.admin.tidy import Tidied, tidy
 from orchestrator.api.foreground.run import run as run_in_foreground
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.inspect.doctor import facts_of
@@ -26,7 +26,6 @@ from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator
-from orchestrator.engine.hosting.lent_bounds import PutBack
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import LedgerBusyError, StoppedError, UsageError, leading
@@ -118,7 +117,7 @@ class Place:
         )
         return await run_in_foreground(request, self.console, self.dependencies, stop)
 
-    async def tidy(self) -> list[PutBack]:
+    async def tidy(self) -> Tidied:
         """What a person does after a crash."""
         return await tidy(serving(self), self.dependencies)
 

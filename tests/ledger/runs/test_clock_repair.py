@@ -43,6 +43,7 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
     "gathers": ({"by": next(iter(By))},),
     "commands": ({"outcome": "done"},),
     "actions": ({"outcome": "done", "form": None},),
+    "pod_leases": ({"state": "ended", "why": "done"},),
 }
 """What else rows need, so that each time can be in one."""
 

@@ -19,6 +19,7 @@ from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
+from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.units import SECOND_US
@@ -107,7 +108,7 @@ def settings_shown(settings: RunSettings) -> Sequence[SettingShown]:
     ]
     found += [
         SettingShown(key=each.key, value=_text(each, value), is_default=value is None)
-        for each in run_settings.POLICY
+        for each in job_policy.POLICY
         for value in [getattr(settings.policy, each.name)]
     ]
     return tuple(sorted(found, key=lambda each: each.is_default))

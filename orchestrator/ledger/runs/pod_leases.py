@@ -1,0 +1,122 @@
+"""Which pods work for runs, from the intent to have each until nothing of it is paid any more; and what they cost."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, func, insert, select, update
+
+from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, lease_name
+from orchestrator.core.pods.pod_template import PodTemplate
+from orchestrator.ledger.schema.pod_tables import pod_leases
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.transaction import Transaction
+
+_template: Final = msgspec.json.Decoder(PodTemplate)
+
+_OPEN: Final = pod_leases.c.state != LeaseState.ENDED.value
+_KEPT: Final = ("state", "pod", "began_at", "ready_at", "ending_at", "ended_at", "per_hour", "detail")
+_WRITE: Final = (
+    update(pod_leases)
+    .where(pod_leases.c.id == bindparam("of"), _OPEN)
+    .values({"why": bindparam("end")} | {name: bindparam(f"new_{name}") for name in _KEPT})
+)
+
+
+class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that is to work for a run."""
+
+    run: int
+    run_name: str
+    run_created_at: int
+    service_url: str
+    rest_url: str
+    template: PodTemplate
+    rests: PodLease | None = None
+    """The lease before of the pod that is to be started again; None: one is to be made."""
+
+
+class PodLeases(Repository):
+    """Those of the runs of a ledger."""
+
+    @in_transaction
+    async def want(self, transaction: Transaction, wishes: Sequence[LeaseRequest]) -> list[PodLease]:
+        """Writes down that these are wanted, before anybody is asked for them. Raises `StorageError`."""
+        found, now = [], self._access.now()
+        for wish in wishes:
+            number = 1 + await _count(transaction, wish.run)
+            rests = wish.rests
+            name = lease_name(wish.run_name, wish.run_created_at, number) if rests is None else rests.name
+            values = {
+                "run": wish.run,
+                "name": name,
+                "service_url": wish.service_url,
+                "rest_url": wish.rest_url,
+                "is_new": rests is None,
+                "state": LeaseState.WANTED.value,
+                "pod": None if rests is None else rests.pod,
+                "wanted_at": now,
+                "per_hour": 0.0,
+                "detail": "",
+            }
+            row = {**values, "template": msgspec.json.encode(wish.template)}
+            written = await transaction.connection.execute(insert(pod_leases).values(row))
+            key = written.inserted_primary_key
+            assert key is not None
+            found.append(msgspec.convert({**values, "id": key[0], "template": wish.template}, PodLease))
+        return found
+
+    @in_transaction
+    async def write(self, transaction: Transaction, lease: PodLease) -> bool:
+        """Writes down how it stands. False where it had ended before: then it stays so. Raises `StorageError`."""
+        kept = {f"new_{name}": getattr(lease, name) for name in _KEPT}
+        end = None if lease.end is None else lease.end.value
+        written = await transaction.connection.execute(
+            _WRITE, {**kept, "new_state": lease.state.value, "of": lease.id, "end": end}
+        )
+        return bool(written.rowcount)
+
+    async def all(self, *, run: int | None = None, open_only: bool = False, ended_since: int = 0) -> list[PodLease]:
+        """Those of the ledger, or of a run, oldest first; those that ended before then are left out."""
+        query = select(pod_leases).order_by(pod_leases.c.id)
+        if run is not None:
+            query = query.where(pod_leases.c.run == run)
+        if open_only:
+            query = query.where(_OPEN)
+        elif ended_since:
+            query = query.where(_OPEN | (pod_leases.c.ended_at >= ended_since))
+        return [_lease(row) for row in await self._access.rows(query)]
+
+    async def costs(self, now: int) -> Mapping[int, float]:
+        """What each run has paid for pods, until now."""
+        found: dict[int, float] = {}
+        for lease in await self.all():
+            found[lease.run] = found.get(lease.run, 0.0) + lease.cost(now)
+        return found
+
+
+async def _count(transaction: Transaction, run: int) -> int:
+    query = select(func.count()).select_from(pod_leases).where(pod_leases.c.run == run)
+    return int((await transaction.connection.execute(query)).scalar_one())
+
+
+def _lease(row: Any) -> PodLease:
+    return PodLease(
+        id=row.id,
+        run=row.run,
+        name=row.name,
+        service_url=row.service_url,
+        rest_url=row.rest_url,
+        template=_template.decode(row.template),
+        is_new=bool(row.is_new),
+        state=LeaseState(row.state),
+        pod=row.pod,
+        wanted_at=row.wanted_at,
+        began_at=row.began_at,
+        ready_at=row.ready_at,
+        ending_at=row.ending_at,
+        ended_at=row.ended_at,
+        per_hour=row.per_hour,
+        end=None if row.why is None else LeaseEnd(row.why),
+        detail=row.detail,
+    )

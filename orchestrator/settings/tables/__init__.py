@@ -1,0 +1,1 @@
+"""What the configuration file says of single things, each in a table of its own."""

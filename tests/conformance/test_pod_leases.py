@@ -1,0 +1,71 @@
+"""Leases of pods: written before anybody is asked, found by whoever comes next, and added up to what a run has paid."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, ending, lease_ended, ready
+from orchestrator.core.pods.pod_template import PodTemplate
+from orchestrator.ledger.runs.pod_leases import LeaseRequest
+from orchestrator.units import SECOND_US
+from tests.ledger.ledgers import OpenLedger
+from tests.simulation.clock import VirtualClock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+TEMPLATE = PodTemplate(name="vllm", template="vllm-l4", port=8000, gpu="NVIDIA L4", data_centers=("EU-1",))
+WISH = LeaseRequest(
+    run=7,
+    run_name="Captions, of May",
+    run_created_at=255,
+    service_url="http://s",
+    rest_url="http://rest",
+    template=TEMPLATE,
+)
+HOUR_US = 3_600 * SECOND_US
+
+
+async def test_what_is_wanted_is_found_by_whoever_comes_next_under_a_name_of_its_own(open_file: OpenLedger) -> None:
+    clock = VirtualClock()
+    async with open_file(clock=clock) as ledger, open_file(clock=clock) as other:
+        leases = await ledger.runs.pod_leases.want([WISH, WISH])
+        assert [each.name for each in leases] == ["captions-of-may-ff-1", "captions-of-may-ff-2"]
+        assert await other.runs.pod_leases.all(open_only=True) == leases
+        assert [each.wanted_at for each in leases] == [clock.now()] * 2
+        [third] = await other.runs.pod_leases.want([replace(WISH, run=8, run_name="...")])
+        assert third.name == "run-ff-1"
+        assert await ledger.runs.pod_leases.all(run=7) == leases
+
+
+async def test_how_one_stands_is_kept_until_it_has_ended_and_no_longer(open_file: OpenLedger) -> None:
+    clock = VirtualClock()
+    async with open_file(clock=clock) as ledger:
+        leases = ledger.runs.pod_leases
+        [lease] = await leases.want([WISH])
+        now = clock.now()
+        known = replace(ready(lease, now), pod="p1", began_at=now, per_hour=0.5)
+        assert await leases.write(known)
+        assert await leases.all() == [known]
+        going = ending(known, LeaseEnd.LOST, now, "the pod is EXITED")
+        assert await leases.write(going)
+        over = lease_ended(going, LeaseEnd.DONE, now + HOUR_US)
+        assert await leases.write(over)
+        assert not await leases.write(known)
+        assert await leases.all() == [over]
+        assert (over.state, over.end) == (LeaseState.ENDED, LeaseEnd.LOST)
+        assert await leases.all(open_only=True) == []
+        assert await leases.all(ended_since=now + HOUR_US) == [over]
+        assert await leases.all(ended_since=now + HOUR_US + 1) == []
+        [again] = await leases.want([replace(WISH, rests=over)])
+        assert (again.name, again.pod, again.is_new) == (over.name, "p1", False)
+
+
+async def test_pods_cost_the_time_that_they_were_there_at_their_price(open_file: OpenLedger) -> None:
+    clock = VirtualClock()
+    async with open_file(clock=clock) as ledger:
+        leases = ledger.runs.pod_leases
+        one, two, three = await leases.want([WISH, WISH, replace(WISH, run=9)])
+        now = clock.now()
+        await leases.write(lease_ended(replace(one, began_at=now, per_hour=0.5), LeaseEnd.DONE, now + 2 * HOUR_US))
+        await leases.write(replace(two, began_at=now, per_hour=1.0))
+        assert await leases.costs(now + HOUR_US // 2) == {7: pytest.approx(1.5), 9: 0.0}
+        assert three.cost(now) == 0.0
