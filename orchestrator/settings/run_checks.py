@@ -27,6 +27,7 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
     _check_resumable(settings, name)
     _check_past_the_queue(settings, name)
     _check_sync(settings, name)
+    _check_batch(settings, name)
     check_brakes(settings, name)
     _check_pool(settings, name)
     if settings.pods is not None and settings.pod_template is None:
@@ -108,6 +109,29 @@ def _check_sync(settings: RunSettings, name: DisplayName) -> None:
         raise UsageError(
             f"{name(run_settings.RESUMABLE)} is for long jobs, which are asked how far they are, and"
             f" {name(run_settings.VIA)} {settings.via} for short ones, whose answers are held; leave one out"
+        )
+
+
+def _check_batch(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where jobs are to leave in batches, and something is said of them that these do not take."""
+    if settings.via is not Via.BATCH:
+        return
+    refused = (
+        (job_policy.TTL, settings.policy.ttl_ms is not None),
+        (job_policy.EXECUTION_TIMEOUT, settings.policy.execution_timeout_ms is not None),
+        (job_policy.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (run_settings.RESUMABLE, settings.resumable),
+        (run_settings.STREAM, settings.stream),
+    )
+    for setting, is_said in refused:
+        if is_said:
+            raise UsageError(
+                f"{name(setting)} cannot be said of a request in a batch, and {name(run_settings.VIA)} {settings.via}"
+                " puts each into one; leave one out"
+            )
+    if settings.members:
+        raise UsageError(
+            f"{name(run_settings.VIA)} {settings.via} is for a run at one endpoint, and not for a pool; name one"
         )
 
 

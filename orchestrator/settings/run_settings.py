@@ -16,13 +16,13 @@ from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
-from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.pools import member
 from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
+from orchestrator.settings.lanes.lane_settings import LaneSettings
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
@@ -45,30 +45,9 @@ _trouble: Final = partial(Setting, panel=Panel.TROUBLE)
 _brake: Final = partial(Setting, panel=Panel.BRAKES)
 
 
-class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RunSettings(LaneSettings, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
-    via: Annotated[
-        Via,
-        _job(
-            "via",
-            one_of(Via),
-            "How jobs reach their workers. `queue`: by `/run`. `sync`: by `/runsync`, which holds the answer until the"
-            " job has ended. `both`: [by both](lanes.md#by-both), for short jobs. `openai`: by"
-            " [`/openai/*`](files.md#past-the-queue), where the answer to the request is the result; for workers that"
-            " take requests of an OpenAI Batch file in no other way. `http`: each input is the body of a request to"
-            " [a server at a URL](without-a-queue.md).",
-        ),
-    ] = Via.QUEUE
-    path: Annotated[
-        str,
-        _job(
-            "path",
-            parsed("/PATH", service_parsers.parse_request_path),
-            "With `--via http`: where requests go, below the URL of the endpoint.",
-            default="the URL itself",
-        ),
-    ] = ""
     max_attempts: Annotated[
         int,
         _job(
@@ -545,7 +524,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         return (self.policy.ttl_ms or TTL_MS_DEFAULT) * 1000
 
 
-VIA: Final[Setting[Via]] = setting_of(RunSettings, "via")
+VIA: Final = setting_of(RunSettings, "via")
 PATH: Final[Setting[str]] = setting_of(RunSettings, "path")
 PODS: Final[Setting[int]] = setting_of(RunSettings, "pods")
 PREFER: Final[Setting[Prefer]] = setting_of(RunSettings, "prefer")

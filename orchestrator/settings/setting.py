@@ -137,13 +137,14 @@ def _defaults(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
 
 @cache
 def settings_in(struct: type[msgspec.Struct]) -> tuple[Setting[Any], ...]:
-    """The settings that are fields of `struct`, in their order."""
+    """The settings that are fields of `struct`, in their order, after those of what it extends."""
     found = []
-    for field, annotation in struct.__annotations__.items():
-        for each in get_args(annotation)[1:]:
-            if isinstance(each, Setting):
-                vars(each).update(of=struct, field=field)
-                found.append(each)
+    for part in reversed(struct.__mro__):
+        for field, annotation in vars(part).get("__annotations__", {}).items():
+            for each in get_args(annotation)[1:]:
+                if isinstance(each, Setting):
+                    vars(each).update(of=struct, field=field)
+                    found.append(each)
     return tuple(found)
 
 

@@ -68,6 +68,7 @@ WRITTEN = {
     "map": ["prompt={{ row.caption }}"],
     "types": "n=int,x=float",
     "listen": ":0",
+    "batch-call-bytes": 2048,
     "webhook-url": "http://127.0.0.1:1",
     "execution-timeout": 60,
     "priority": -10,

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from tests.crashes.batched import PlacedWorld
 from tests.crashes.commits import LongWorld, World, commits_of_a_run, killed
 from tests.crashes.kills import Killed, killed_run
 from tests.crashes.locked import locked_run
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def _at_commits() -> None:
-    for kind, what in ((World, "the run"), (LongWorld, "the resumable jobs")):
+    for kind, what in ((World, "the run"), (LongWorld, "the resumable jobs"), (PlacedWorld, "the batches")):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             commits = commits_of_a_run(folder, kind)

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.crashes.batched import BatchWorld, PlacedWorld
 from tests.crashes.commits import LongWorld, commits_of_a_run, killed
 from tests.crashes.pooled import PoolWorld
 
 STRIDE = 4
 LONG_STRIDE = 29
 POOL_STRIDE = 17
+BATCH_STRIDE = 2
 
 
 @pytest.mark.parametrize(
@@ -50,3 +52,18 @@ def test_a_pool_killed_at_any_of_its_commits_moves_what_waits_once_and_executes_
         folder = tmp_path / str(number)
         folder.mkdir()
         killed(folder, number, after=after, kind=PoolWorld)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [BatchWorld, PlacedWorld])
+@pytest.mark.parametrize("after", [True, False], ids=["after", "before"])
+def test_batches_killed_at_any_of_their_commits_lose_no_row_and_execute_none_twice(
+    tmp_path: Path, after: bool, kind: type[BatchWorld]
+) -> None:
+    commits = commits_of_a_run(tmp_path, kind)
+    assert commits > 24, "the run has become too small to show anything"
+
+    for number in range(1 + after, commits + 1, BATCH_STRIDE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        killed(folder, number, after=after, kind=kind)

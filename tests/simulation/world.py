@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice, Faults
@@ -27,9 +28,10 @@ from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation,
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.http.gate import Gate, KnownEndpoints
 from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.job_interfaces import JobInterfaces
 from orchestrator.emulator.job_api.live_world import LiveWorld
-from orchestrator.emulator.job_api.openai_routes import OpenAiApi
-from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
+from orchestrator.emulator.job_api.routes import RouteTable
+from orchestrator.emulator.jobs.endpoint_table import batch_pool
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
@@ -122,6 +124,7 @@ class SimulatedService:
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
         counts: hears what becomes of jobs.
         make_world: the class of its world.
+        batch: what its own batches are like; their workers are beside those of the endpoints.
         long_work: how the inputs that have a `resume` are worked on, instead of by `work`.
     """
 
@@ -145,11 +148,14 @@ class SimulatedService:
         make_world: Callable[..., World] = World,
         long_work: LongWork | None = None,
         yields: bool = False,
+        batch: BatchRules | None = None,
     ) -> None:
         self._clock = clock
         self._rng = random.Random(seed)
         self.endpoints = endpoints
+        rules = batch or BatchRules()
         self._scaling = {each: (scaling or {}).get(each, fixed(workers)) for each in endpoints}
+        self._scaling |= {batch_pool(each): fixed(rules.workers) for each in endpoints}
         self._speeds = speeds or {}
         self._seconds = seconds
         self._work = work
@@ -179,17 +185,11 @@ class SimulatedService:
         """What becomes of a webhook's body on its way."""
 
         self._live = LiveWorld(self.world, clock)
-        direct = OpenAiApi(self._live, self.gate, changed=self._operated)
-        self.app: ASGIApp = at_urls(
-            RouteTable(
-                [
-                    *direct.routes(),
-                    *job_routes(JobApi(self._live, self.gate, changed=self._operated, body_bytes_max=1 << 24)),
-                ]
-            )
-        )
+        interfaces = JobInterfaces(self._live, self.gate, rules, changed=self._operated, body_bytes_max=1 << 24)
+        self.batches = interfaces.batches
+        self.app: ASGIApp = at_urls(RouteTable(interfaces.routes))
         self._numbers = itertools.count()
-        self._busy: dict[str, dict[ExecutionKey, JobExecution]] = {endpoint: {} for endpoint in endpoints}
+        self._busy: dict[str, dict[ExecutionKey, JobExecution]] = {name: {} for name in self._scaling}
         self._ends: list[tuple[int, int, str, JobExecution]] = []
         self._acts: list[tuple[int, int, str, JobExecution, int, Iterator[Act], Act]] = []
         self._deliveries: dict[int, Delivery] = {}

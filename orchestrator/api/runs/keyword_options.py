@@ -41,8 +41,15 @@ class StageRunOptions(TypedDict, total=False):
     ttl: Duration | None
     execution_timeout: Duration | None
     low_priority: bool | None
-    via: Literal["queue", "sync", "both", "openai", "http"] | None
+    via: Literal["queue", "sync", "both", "openai", "http", "batch"] | None
     path: str | None
+    batch_rows: int | None
+    batch_call_bytes: int | None
+    batch_active: int | None
+    batch_queued: int | None
+    batch_result_retention: Duration | None
+    batch_wait: Duration | None
+    batch_repeats: int | None
     max_attempts: int | None
     priority: int | None
     queue_depth: int | Literal["auto", "off"] | None

@@ -65,6 +65,7 @@ def check_run_endpoint(
                 f"{name(run_settings.VIA)} {Via.HTTP} is for a server at a URL, and {endpoint} is none; give its URL as"
                 f" {run_request.ENDPOINT}"
             )
+        _check_has_batches(settings, endpoint, name)
         return
     if settings.via.has_queue:
         raise UsageError(
@@ -82,6 +83,13 @@ def check_not_planned(settings: RunSettings, name: DisplayName = str) -> None:
         raise UsageError(
             f"{name(run_settings.WORKERS)} {settings.workers} is what a plan goes by; for a run, write"
             f" {name(run_settings.WORKERS)} auto:MIN-MAX, or {name(run_settings.WORKERS_MAX)} {settings.workers}"
+        )
+
+
+def _check_has_batches(settings: RunSettings, endpoint: str, name: DisplayName) -> None:
+    if settings.via is Via.BATCH and (is_local(endpoint) or is_pods(endpoint)):
+        raise UsageError(
+            f"{name(run_settings.VIA)} {Via.BATCH} is for endpoints of the service; {endpoint} has no batches"
         )
 
 

@@ -213,6 +213,10 @@ class Breaker:
         are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX
         return (are_few and are_tried) if self.state.has_succeeded else (are_few or are_tried)
 
+    def is_convinced(self, rules: BreakerRules) -> bool:
+        """Whether nothing more is to be found out before all may go."""
+        return not rules.first or (self.state.phase is BreakerPhase.CLOSED and self.state.has_succeeded)
+
     def crawl_us(self, rules: BreakerRules, left: int) -> int | None:
         """How long a job takes at the pace at which jobs go while it is not closed: 0 for that of late. None where all
         may go, or none.

@@ -77,6 +77,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """How long the service keeps the result of the latest submission, in its time, where that is less than agreed for
     the run."""
 
+    batch: int | None = None
+    """The batch in which the latest submission is; None where it left by itself."""
+
     @property
     def by_retry(self) -> bool:
         """Whether the current attempt is (or is to be) a `/retry`."""

@@ -21,6 +21,15 @@ class ReasonCode(StrEnum):
     RUNSYNC_ENDED = "runsync_ended"
     """Sent by `/runsync`, and the answer says that it has ended: `/status` tells all about it."""
 
+    BATCH = "batch"
+    """Put into a batch of the service."""
+
+    BATCH_DROPPED = "batch_dropped"
+    """Its batch was cancelled before it was finalized: nothing of it was executed."""
+
+    BATCH_LEFT = "batch_left"
+    """It had not begun when its batch was cancelled, or came to its end."""
+
     RETRY = "retry"
     """Sent by `/retry`."""
 
@@ -61,7 +70,7 @@ class ReasonCode(StrEnum):
     """It finished without an output, and its stream is read out."""
 
 
-OF_SUBMISSIONS: Final = frozenset({ReasonCode.RUN, ReasonCode.RUNSYNC, ReasonCode.RUNSYNC_ENDED})
+OF_SUBMISSIONS: Final = frozenset({ReasonCode.RUN, ReasonCode.RUNSYNC, ReasonCode.RUNSYNC_ENDED, ReasonCode.BATCH})
 """Those of a new submission, which has an id of its own once it is accepted."""
 
 RETRIES_IN_DOUBT: Final = frozenset({ReasonCode.RETRY_UNANSWERED, ReasonCode.RETRY_REFUSED})
@@ -70,6 +79,9 @@ _SENTENCES: Final = {
     ReasonCode.RUN: "run",
     ReasonCode.RUNSYNC: "runsync",
     ReasonCode.RUNSYNC_ENDED: "runsync, and ended",
+    ReasonCode.BATCH: "batch",
+    ReasonCode.BATCH_DROPPED: "its batch was cancelled as a draft",
+    ReasonCode.BATCH_LEFT: "its batch ended before it had begun",
     ReasonCode.RETRY: "retry",
     ReasonCode.RETRY_UNANSWERED: "retry unanswered",
     ReasonCode.RETRY_REFUSED: "retry refused",

@@ -68,6 +68,7 @@ class Changes(Counters, total=False):
     escalated: bytes | None
     segment: int
     retention_us: int | None
+    batch: int | None
 
 
 def transition(

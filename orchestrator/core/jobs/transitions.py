@@ -33,15 +33,17 @@ def claimed(
     is_resumable: bool = False,
     endpoint: int | None = None,
     is_sync: bool = False,
+    batch: int | None = None,
 ) -> Transition:
     """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment. It is at
-    `endpoint` from now on, or (None) where it was. `is_sync`: it is sent by `/runsync`.
+    `endpoint` from now on, or (None) where it was. `is_sync`: it is sent by `/runsync`; `batch`: in that batch.
     """
     return transition(
         job,
         Event.CLAIMED,
-        ReasonCode.RUNSYNC if is_sync else ReasonCode.RUN,
+        ReasonCode.BATCH if batch is not None else ReasonCode.RUNSYNC if is_sync else ReasonCode.RUN,
         at,
+        batch=batch,
         retention_us=SYNC_RETENTION_US if is_sync else None,
         endpoint=job.endpoint if endpoint is None else endpoint,
         submission=submission,

@@ -26,6 +26,7 @@ HAS_NO_BATCHES: Final = "the service does not know this endpoint, or has no Batc
 _THROTTLED: Final = 429
 _NOT_NOW: Final = frozenset({408, 425, 503})
 _UNKNOWN: Final = frozenset({404, 410})
+_NOT_SHOWN: Final = frozenset({400, 405, 409, 422})
 _NO_CONTENT: Final = 204
 _NOT_IMPLEMENTED: Final = 501
 _OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
@@ -97,8 +98,14 @@ def batch_outcome(result: Answer | NotSent | Unanswered, batch_id: str) -> Servi
     return _outcome(result, partial(read_batch, batch_id=batch_id))
 
 
-def batch_page_outcome(result: Answer | NotSent | Unanswered, offset: int) -> BatchPage | Gone | AskAgain | Pointless:
-    """What the result of a question for the requests of a batch from `offset` on means."""
+def batch_page_outcome(
+    result: Answer | NotSent | Unanswered, offset: int
+) -> BatchPage | BatchRefused | Gone | AskAgain | Pointless:
+    """What the result of a question for the requests of a batch from `offset` on means. It may be refused for a batch
+    that is known: of a draft, for one.
+    """
+    if isinstance(result, Answer) and result.status in _NOT_SHOWN:
+        return BatchRefused(result.status, f"the service refused it ({result.status}{hint_of(result.body)})")
     return _outcome(result, partial(read_batch_page, offset=offset))
 
 

@@ -26,6 +26,9 @@ class Via(StrEnum):
     HTTP = "http"
     """By a request to a server at a URL, whose body is the input: answered at once, or never."""
 
+    BATCH = "batch"
+    """In batches of the service's own, cheaper and later; by `/run` what cannot wait for them."""
+
     @property
     def operations(self) -> tuple[Operation, ...]:
         """Those by which they leave, the one that is never given up first."""
@@ -65,5 +68,6 @@ _OPERATIONS: Final[Mapping[Via, tuple[Operation, ...]]] = MappingProxyType(
         Via.BOTH: (Operation.RUN, Operation.RUNSYNC),
         Via.OPENAI: (Operation.OPENAI,),
         Via.HTTP: (Operation.HTTP,),
+        Via.BATCH: (Operation.BATCH, Operation.RUN),
     }
 )

@@ -24,7 +24,9 @@ one call; and what a page of requests holds where nobody says so."""
 
 DRAFT: Final = "DRAFT"
 FINALIZED: Final = "FINALIZED"
-ENDED: Final = frozenset({"FAILED", "CANCELLED"})
+FAILED: Final = "FAILED"
+CANCELLED: Final = "CANCELLED"
+ENDED: Final = frozenset({FAILED, CANCELLED})
 
 OF_ANOTHER_BATCH: Final = "the service answers with another batch"
 NO_BATCH: Final = "the service answers with what is no batch"
@@ -66,6 +68,16 @@ class ServiceBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def ended(self) -> int:
         """How many of its requests have ended, as far as it says."""
         return (self.completed or 0) + (self.failed or 0)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it is cancelled, and nothing of it is under way any more."""
+        return self.status == CANCELLED
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether the service has given it up as a whole."""
+        return self.status == FAILED
 
     @property
     def is_over(self) -> bool:

@@ -151,7 +151,11 @@ def on_failed(
         retention_us=endpoint.estimates.retention_of(job),
         reserve_us=endpoint.estimates.here_us(policy.timeout_ms * 1000)
         + (endpoint.estimates.durations.queue.p95_us or 0),
-        is_retained=is_retained and end is None and other is None and not endpoint.remote_ids.are_repeated,
+        is_retained=is_retained
+        and job.batch is None
+        and end is None
+        and other is None
+        and not endpoint.remote_ids.are_repeated,
         is_free=is_free,
     )
     if isinstance(decision, Abandon):

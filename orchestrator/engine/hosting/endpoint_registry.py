@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from orchestrator.client import ServerlessEndpoint, for_a_batch, within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -39,6 +40,7 @@ class ServedEndpoint(NamedTuple):
     limits: EndpointLimits
     collector: Collector
     dispatcher: Dispatcher
+    batches: BatchWork
 
 
 class EndpointRegistry:
@@ -133,8 +135,15 @@ class EndpointRegistry:
         task_pool = self._groups.task_pool
         collector = Collector(endpoint=endpoint, ledger=self._ledger, task_pool=task_pool, validators=self.validators)
         dispatcher = Dispatcher(endpoint=endpoint, ledger=self._ledger, task_pool=task_pool, validators=self.validators)
+        batches = BatchWork(
+            endpoint=endpoint,
+            ledger=self._ledger,
+            task_pool=task_pool,
+            validators=self.validators,
+            turns=dispatcher.turns,
+        )
         self.endpoints[endpoint.id] = endpoint
-        self.served[endpoint.id] = ServedEndpoint(endpoint, limits, collector, dispatcher)
+        self.served[endpoint.id] = ServedEndpoint(endpoint, limits, collector, dispatcher, batches)
         self.fresh.append(endpoint.id)
 
     async def begin(self) -> list[int]:
@@ -150,6 +159,7 @@ class EndpointRegistry:
             taking.start_soon(served.limits.follow_workers)
             await taking.start(served.collector.serve)
             await taking.start(served.endpoint.probe.serve)
+            await taking.start(served.batches.serve)
         return fresh
 
     async def _remember(self, number: int) -> None:

@@ -118,6 +118,10 @@ class RequestBuilder:
         parts.append(b"}")
         return b"".join(parts)
 
+    def row(self, claim: Claim) -> bytes:
+        """The request for `claim` in a batch, which takes nothing but an input. Raises `UnusableInputError`."""
+        return b'{"input":%b}' % _with_input(claim).payload.input
+
     def question(self, claim: Claim) -> Question:
         """The request for `claim` past the queue. Raises `UnusableInputError` where its input is none."""
         payload = _with_input(claim).payload

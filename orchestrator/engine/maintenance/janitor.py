@@ -105,7 +105,8 @@ class Janitor:
         """
         is_meant = frozenset(endpoints).__contains__
         retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
-        async for page in self._pages(State.SUBMITTING, is_meant):
+        async for found in self._pages(State.SUBMITTING, is_meant):
+            page = [job for job in found if job.batch is None]  # whoever follows the batch finds out
             retried |= {job.id for job in page if job.by_retry}
             never_left = self._ledger.never_left(page)
             await self._ledger.writer.apply([self._left(job, never_left) for job in page])
@@ -119,6 +120,9 @@ class Janitor:
             await self._ledger.writer.apply([self._forgotten(job) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
+            for job in kept:
+                self._endpoints[job.endpoint].outstanding.in_batches += job.batch is not None
+            kept = [job for job in kept if job.batch is None]
             repay.update(map(self._repaid_for, kept))
             for job in kept:
                 if job.id not in retried:

@@ -45,7 +45,10 @@ class Reconciler:
                 log.warning("%d outstanding jobs had not been asked for in time: asking now", revived)
 
     def _differs(self, endpoint: int, outstanding: int) -> bool:
-        return endpoint in self.endpoints and len(self.endpoints[endpoint].outstanding) < outstanding
+        if endpoint not in self.endpoints:
+            return False
+        known = self.endpoints[endpoint].outstanding
+        return len(known) + known.in_batches < outstanding
 
     async def _settle_stale_claims(self) -> None:
         now, after = self.ledger.now(), (0, 0)
@@ -61,7 +64,12 @@ class Reconciler:
         """Whether `job` was claimed long ago, and no request in flight is about it."""
         claimed_at = max(job.sent_at or 0, job.unfinished_at or 0)
         endpoint = self.endpoints.get(job.endpoint)
-        return endpoint is not None and now - claimed_at > CLAIM_US_MAX and job.id not in endpoint.claimed
+        return (
+            endpoint is not None
+            and job.batch is None
+            and now - claimed_at > CLAIM_US_MAX
+            and job.id not in endpoint.claimed
+        )
 
     def _left(self, job: Job, never_left: Collection[int], now: int) -> Transition:
         endpoint = self.endpoints[job.endpoint]
@@ -73,7 +81,11 @@ class Reconciler:
         outstanding = endpoint.outstanding
         while page := await self.ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
-            unattended = [job for job in page if job.endpoint == number and outstanding.plan.get(job.id) is None]
+            unattended = [
+                job
+                for job in page
+                if job.endpoint == number and job.batch is None and outstanding.plan.get(job.id) is None
+            ]
             endpoint.adopt(unattended)
             adopted += len(unattended)
             now = await self.ledger.jobs.of(ids=[job.id for job in unattended])

@@ -114,6 +114,11 @@ class Progress:
         return unfinished(self._counts)
 
     @property
+    def queued(self) -> int:
+        """Jobs that are to be sent, now or later."""
+        return self._counts[State.QUEUED.value]
+
+    @property
     def at_service(self) -> int:
         """Jobs that the service may hold."""
         return sum(self._counts[state.value] for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))

@@ -78,6 +78,8 @@ class ClaimTurns:
                 continue
             available = at_once if result.most is None else min(at_once, result.most)
             wanted = min(available - ahead, self.admissible(run, operation))
+            if operation is Operation.RUN and (trial_room := run.trial_room) is not None:
+                wanted = min(wanted, trial_room)
             room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
             if wanted > 0 and run.member_line is not None and operation is not Operation.RETRY:
                 wanted = min(wanted, run.member_line.room)

@@ -79,7 +79,7 @@ class RunBrakes:
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
             state = msgspec.structs.replace(state, has_succeeded=True)
         self._breaker = Breaker(state, failed=self._progress.count(FAILED_EXECUTIONS), latest=latest)
-        self._breaker.begin(rules_now, now, left=self._left)
+        self._breaker.begin(rules_now, now, left=self.left)
 
     async def choose(self) -> None:
         """Chooses the rows that go first, where some do and none were chosen; and heeds what people asked for while
@@ -154,7 +154,7 @@ class RunBrakes:
         Raises `StorageError`.
         """
         self._tell_late()
-        held_by = self.hold(None) if self._left else None
+        held_by = self.hold(None) if self.left else None
         kept = msgspec.structs.replace(self._kept, breaker=self._breaker.state)
         if kept != self._written or held_by != self._stood[1] or is_last:
             left = None if held_by is None else Hold(held_by.gate, held_by.why)  # with nobody at work it sends nothing
@@ -195,21 +195,26 @@ class RunBrakes:
             now,
             at_service=self._progress.at_service,
             claiming=self._claiming,
-            left=self._left,
+            left=self.left,
             name=self.run.name,
             word=self._word,
         )
         return [breaker, *rules.of_brakes(self._facts(endpoint, at_endpoint, by_retry), now)]
 
     @property
-    def _left(self) -> int:
+    def left(self) -> int:
         """Jobs that are to be sent."""
         return self._progress.count(State.QUEUED)
 
     @property
+    def find_out(self) -> bool:
+        """Whether it is to be found out with a few rows whether executions work, before all others go."""
+        return self.only() is not None or not self._breaker.is_convinced(self._settings().breaker)
+
+    @property
     def crawl_us(self) -> int | None:
         """How long a job takes at the pace at which single ones go; see `Breaker.crawl_us`."""
-        return self._breaker.crawl_us(self._settings().breaker, self._left)
+        return self._breaker.crawl_us(self._settings().breaker, self.left)
 
     @property
     def why_stopped(self) -> str | None:

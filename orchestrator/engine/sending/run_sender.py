@@ -37,6 +37,9 @@ to do, the others go by `/run`, which does the same and is sooner."""
 
 IDLE_S: Final = 5.0
 
+TRIED_AT_ONCE: Final = 3
+"""So few jobs find out whether executions work, where all others leave in batches."""
+
 SENDING: Final = (Operation.RUN, Operation.RUNSYNC, Operation.OPENAI, Operation.HTTP, Operation.RETRY)
 """The operations by which jobs leave. A run uses those of its `via`, and the last."""
 
@@ -71,6 +74,8 @@ class RunSender:
 
         self.waits_for: Callable[[], Hold] | None = None
         """What its jobs wait for, where none is ever sent to the endpoint: others take them from its line."""
+        self.goes_by_run = False
+        """Whether its jobs leave by `/run` for now, where they leave in batches else."""
 
         self._prospects = TtlFilter(endpoint)
         self._none_before = dict.fromkeys(SENDING, 0)
@@ -112,7 +117,7 @@ class RunSender:
     @property
     def is_empty(self) -> bool:
         """Whether none of its jobs is queued for this endpoint, not even for later."""
-        submits = all(self._has_queued[operation] for operation in self.builder.via.operations)
+        submits = all(self._has_queued[each] for each in self.builder.via.operations if each in self._has_queued)
         return not (submits or self._has_queued[Operation.RETRY])
 
     def is_lane_open(self, operation: Operation) -> bool:
@@ -120,13 +125,24 @@ class RunSender:
         via = self.builder.via
         if operation is Operation.RUNSYNC and via is Via.BOTH:
             return self._endpoint.sync_places.are_worth
+        if operation is Operation.RUN and via is Via.BATCH:
+            return self.goes_by_run or self.brakes.find_out  # which is to take minutes, and not a night
         return operation is Operation.RETRY or operation in via.operations
+
+    @property
+    def trial_room(self) -> int | None:
+        """How many more jobs may go by `/run` to find out whether executions work, while the others wait for that to
+        leave in batches; None where that is no matter.
+        """
+        if self.builder.via is not Via.BATCH or self.goes_by_run or self.brakes.only() is not None:
+            return None
+        return max(0, TRIED_AT_ONCE - self.at_service)
 
     def gate(self, *, in_flight: int, by_retry: bool) -> GateResult:
         """Whether jobs may be claimed, and how many, where so many of all runs are claimed or on their way."""
         self._endpoint.runs.look_for_variables(self.run, self.builder.is_set)
         found = self._gate_results(self._controls(), in_flight=in_flight, by_retry=by_retry)
-        at_endpoint = len(self._endpoint.outstanding) + in_flight
+        at_endpoint = self._endpoint.outstanding.number + in_flight
         return gates.narrowest(
             found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
         )
@@ -146,7 +162,7 @@ class RunSender:
     @property
     def blocked_by(self) -> Hold | None:
         """Why nothing is sent, or single ones only, but for what people ask; None where nothing is wrong."""
-        brakes = self.brakes.gate_results(self._endpoint, at_endpoint=len(self._endpoint.outstanding))
+        brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._endpoint.outstanding.number)
         return gates.first_hold([*self._gate_results(RunControls()), *brakes])
 
     @property
@@ -157,7 +173,7 @@ class RunSender:
     @property
     def hold(self) -> Hold | None:
         """Which brake holds the run; see `RunBrakes.hold`."""
-        return self.brakes.hold(self._endpoint, at_endpoint=len(self._endpoint.outstanding))
+        return self.brakes.hold(self._endpoint, at_endpoint=self._endpoint.outstanding.number)
 
     @property
     def crawl_s(self) -> float | None:

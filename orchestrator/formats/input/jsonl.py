@@ -185,6 +185,10 @@ class RowReader:
                 )
         if self._via is Via.OPENAI:
             direct_request(input_)
+        if self._via is Via.BATCH and (policy is not None or s3_config is not None):
+            raise ValueError(
+                f"a request in a batch has an input and nothing else; <setting via={Via.QUEUE}> takes more"
+            )
         if not self._via.has_queue:
             _refuse_of_queue(self._via, policy, s3_config)
         self._check_size(len(input_) + extra_bytes)

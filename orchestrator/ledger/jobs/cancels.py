@@ -42,6 +42,7 @@ _DUE: Final = (
     .where(
         submissions.c.cancel_at.is_not(None),
         submissions.c.remote_id.is_not(None),
+        submissions.c.batch_id.is_(None),  # those are cancelled with their batch
         submissions.c.cancel_at <= bindparam("now"),
         (submissions.c.cancel_at > bindparam("at"))
         | ((submissions.c.cancel_at == bindparam("at")) & (submissions.c.id > bindparam("after"))),

@@ -119,6 +119,9 @@ class ClaimLine(msgspec.Struct, frozen=True):
     is_sync: bool = False
     """Whether they are to leave by `/runsync`."""
 
+    batch: int | None = None
+    """The batch in which they are to be."""
+
     taker: int | None = None
     """The endpoint that takes them, where it is another: a member of the run's pool."""
 

@@ -163,6 +163,7 @@ class Claims:
             is_resumable=is_resumable,
             endpoint=line.taker,
             is_sync=line.is_sync,
+            batch=line.batch,
         )
         return step if not_reused is None else _not_reused(step, not_reused)
 

@@ -89,7 +89,13 @@ class MarginsOfRuns(Repository):
         query = (
             select(
                 jobs.c.run_id,
-                func.min(case((jobs.c.unfinished_at > now, 0), else_=jobs.c.unfinished_at)),
+                func.min(
+                    case(
+                        (jobs.c.unfinished_at > now, 0),
+                        (submissions.c.batch_id.is_not(None), now),  # nobody has asked whether any of it has ended
+                        else_=jobs.c.unfinished_at,
+                    )
+                ),
                 func.min(submissions.c.ttl_at),
                 func.min(jobs.c.unfinished_at + submissions.c.retention_us),
             )

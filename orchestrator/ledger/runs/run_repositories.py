@@ -1,5 +1,6 @@
 """The runs of a ledger as its callers hold them: with what is kept of them beside the runs themselves."""
 
+from orchestrator.ledger.runs.batches import Batches
 from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
@@ -23,3 +24,4 @@ class RunRepositories(Runs):
         self.scaling_overrides = ScalingOverrides(access)
         self.pod_leases = PodLeases(access)
         self.learned = LearnedOfEndpoints(access)
+        self.batches = Batches(access)

@@ -78,6 +78,7 @@ JOB_COLUMNS: Final = (
     JobColumn("escalated", jobs.c.escalated, WrittenBy.SETTINGS),
     JobColumn("segment", jobs.c.segment, WrittenBy.OTHERS),
     JobColumn("retention_us", submissions.c.retention_us, WrittenBy.OTHERS),
+    JobColumn("batch", submissions.c.batch_id, WrittenBy.OTHERS),
 )
 
 _COLUMN_OF: Final = {each.field: each.column for each in JOB_COLUMNS}
@@ -92,6 +93,13 @@ def select_jobs() -> Select[Any]:
     """The columns of `Job`, with those that stand on its latest submission."""
     columns = [_COLUMN_OF[name] for name in Job.__struct_fields__]
     return select(*columns).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
+
+
+def select_jobs_by_submission() -> Select[Any]:
+    """The same, found by their latest submissions."""
+    columns = [_COLUMN_OF[name] for name in Job.__struct_fields__]
+    is_latest = (jobs.c.id == submissions.c.job_id) & (jobs.c.submission_id == submissions.c.id)
+    return select(*columns).select_from(submissions.join(jobs, is_latest))
 
 
 def job_of(row: Sequence[Any]) -> Job:

@@ -23,12 +23,13 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from orchestrator.core.batches.batch_record import ENDED, BatchStage
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0039"
+SCHEMA_VERSION: Final = "0040"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -263,12 +264,39 @@ submissions = Table(
     Column("execution_ms", INTEGER),  # how long a worker had it; of segments of resumable jobs only
     Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its job's as it was claimed
     Column("retention_us", INTEGER),  # how long the service keeps its result, where that is less than the run's
+    Column("batch_id", INTEGER),  # the batch in which it is; NULL: it left by itself
 )
 """`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
 would carry them along. Where one process works, both are 0.
 """
 
 Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
+Index("submissions_of_batch", submissions.c.batch_id, **only_where("batch_id IS NOT NULL"))
+
+batches = Table(
+    "batches",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("stage", TEXT, nullable=False),
+    Column("remote_id", TEXT),  # NULL: not made yet, or nobody knows
+    Column("why", TEXT),  # why it is, or was, dropped or cancelled
+    Column("made_at", INTEGER, nullable=False),  # intended then
+    Column("is_by_place", INTEGER, nullable=False, server_default="0"),
+    Column("finalized_at", INTEGER),
+    Column("ended_at", INTEGER),
+    Column("total", INTEGER, nullable=False, server_default="0"),  # as the service said last, like the next two
+    Column("completed", INTEGER, nullable=False, server_default="0"),
+    Column("failed", INTEGER, nullable=False, server_default="0"),
+    CheckConstraint(values_check("stage", BatchStage), name="batches_stage_known"),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {values_check('stage', ENDED)}", name="batches_ended_iff_end"),
+    **NO_NUMBER_TWICE,  # submissions carry it
+)
+"""The batches of runs at the service: what is intended with each, and how far it has come."""
+
+Index("batches_open", batches.c.endpoint_id, **only_where("ended_at IS NULL"))
+Index("batches_of_run", batches.c.run_id)
 
 progress = Table(
     "progress",

@@ -27,6 +27,7 @@ from orchestrator.ledger.schema.handover_tables import (
 )
 from orchestrator.ledger.schema.job_tables import (
     AT_SERVICE,
+    batches,
     brakes,
     checkpoints,
     clusters,
@@ -201,7 +202,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
         return
     for table in (
         *(brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox, exports),
-        *(episodes, run_samples),
+        *(episodes, run_samples, batches),
     ):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))

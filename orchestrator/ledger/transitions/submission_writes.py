@@ -16,7 +16,9 @@ from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import Many
 
-_OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id", "retention_us")
+_OPEN = Many(
+    insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id", "retention_us", "batch_id"
+)
 _FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
 _WIN = Many(
     update(submissions)
@@ -101,6 +103,7 @@ def _opened(step: Transition) -> dict[str, Any]:
         "ttl_at": after.ttl_at,
         "endpoint_id": after.endpoint,
         "retention_us": after.retention_us,
+        "batch_id": after.batch,
     }
 
 

@@ -95,7 +95,8 @@ def test_results_of_sync_requests_are_kept_for_a_minute() -> None:
 
 def test_only_what_leaves_by_no_shorter_lane_may_be_as_long_as_the_others_take() -> None:
     assert {via: via.body_bytes_max(10) for via in Via} == {
-        Via.QUEUE: 10, Via.SYNC: 20, Via.BOTH: 10, Via.OPENAI: 20, Via.HTTP: 30
+        Via.QUEUE: 10, Via.SYNC: 20, Via.BOTH: 10, Via.OPENAI: 20, Via.HTTP: 30,
+        Via.BATCH: 10,
     }  # fmt: skip
 
 
@@ -106,6 +107,7 @@ def test_each_via_has_its_operations() -> None:
         Via.BOTH: (Operation.RUN, Operation.RUNSYNC),
         Via.OPENAI: (Operation.OPENAI,),
         Via.HTTP: (Operation.HTTP,),
+        Via.BATCH: (Operation.BATCH, Operation.RUN),
     }
     assert Via.BOTH.operation is Operation.RUN, "by which most leave"
     assert [via for via in Via if not via.has_queue] == [Via.OPENAI, Via.HTTP]

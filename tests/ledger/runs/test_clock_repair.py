@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import BLOB, REAL, TEXT, Integer, LargeBinary, Table
 
+from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News
@@ -40,6 +41,7 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "episodes": ({"news": next(iter(RunNews))},),
     "gaps": ({"kind": next(iter(GapKind)), "after_at": 1},),
+    "batches": ({"stage": BatchStage.OVER},),
     "gathers": ({"by": next(iter(By))},),
     "commands": ({"outcome": "done"},),
     "actions": ({"outcome": "done", "form": None},),

@@ -30,8 +30,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a segment that failed is begun again by /retry",
         path="orchestrator/engine/collecting/result_steps.py::on_failed",
-        old="is_retained=is_retained and end is None and",
-        new="is_retained=is_retained and",
+        old="is_retained=is_retained and job.batch is None and end is None",
+        new="is_retained=is_retained and job.batch is None",
         tests=(RESUMABLE + "test_with_each_newer_checkpoint_attempts_are_counted_anew",),
     ),
     Fault(

@@ -39,8 +39,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="samples of a deleted run stay",
         path="orchestrator/ledger/transactions/run_removal.py::run_remove",
-        old="*(episodes, run_samples),",
-        new="episodes,",
+        old="*(episodes, run_samples, batches),",
+        new="*(episodes, batches),",
         tests=(SAMPLES + "test_a_run_that_is_deleted_takes_its_samples_along",),
     ),
     Fault(

@@ -1,0 +1,72 @@
+"""A batch at the service, as the ledger has it, and its stages."""
+
+from enum import StrEnum, auto
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.batches.why import Why
+
+
+class BatchStage(StrEnum):
+    """How far a batch has come. The values stand in ledgers."""
+
+    CREATING = auto()
+    """Its creation is intended, and not answered."""
+
+    DRAFT = auto()
+    """It is there, and rows are added."""
+
+    DROPPING = auto()
+    """It is to be cancelled before it is finalized: nothing of it is ever executed, or paid."""
+
+    FINALIZING = auto()
+    """That it is to be executed is intended, and not known to have arrived."""
+
+    RUNNING = auto()
+    """It is finalized; the service executes it when it likes."""
+
+    CANCELLING = auto()
+    """It is finalized, and what of it has not begun is to be cancelled; what has begun goes on, and is paid."""
+
+    OVER = auto()
+    """All of its rows are settled."""
+
+    DROPPED = auto()
+    """It was cancelled as a draft, or never made."""
+
+    STRAY = auto()
+    """Whether it was made nobody knows: if so it is empty, and stays so."""
+
+
+ENDED: Final = frozenset({BatchStage.OVER, BatchStage.DROPPED, BatchStage.STRAY})
+"""Those in which nothing more is done about it."""
+
+EXECUTED: Final = frozenset({BatchStage.FINALIZING, BatchStage.RUNNING, BatchStage.CANCELLING})
+"""Those in which the service may execute it."""
+
+
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A batch. Times are microseconds UTC."""
+
+    id: int
+    run: int
+    endpoint: int
+    stage: BatchStage
+    remote_id: str | None = None
+    why: Why | None = None
+    """Why it is, or was, dropped or cancelled."""
+
+    made_at: int
+    """When it was intended."""
+
+    is_by_place: bool = False
+    """Whether its appends name no ids, so that each row is added by itself and has that of its place."""
+
+    finalized_at: int | None = None
+    ended_at: int | None = None
+    total: int = 0
+    """How many requests it has, as the service said last; of them so many have succeeded and failed."""
+
+    completed: int = 0
+    failed: int = 0

@@ -1,0 +1,102 @@
+"""Requests about batches, each within the limit for them, and what they tell of the endpoint. None is repeated."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from orchestrator.client import Permit
+from orchestrator.client.jobs.batches import BatchCalls
+from orchestrator.core.lanes.batch_outcomes import (
+    BatchChange,
+    BatchRefused,
+    batch_change_outcome,
+    batch_outcome,
+    batch_page_outcome,
+)
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.batches import BatchPage, ServiceBatch
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.core.service.http_answers import Answer, Pointless
+from orchestrator.core.service.outcomes import Accepted, AskAgain, Deferred, Gone, Uncertain
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.task_pool import TaskPool
+from orchestrator.errors import NotSent, Unanswered, bare
+
+TURN_S_MAX: Final = 60.0
+"""For so long a turn is waited for: a service may want no requests for an hour."""
+
+NO_TURN: Final = "the service wants no requests about batches for now"
+
+OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
+"""What concerns every request of ours, whatever it is about."""
+
+T = TypeVar("T")
+Call = Callable[[BatchCalls, Permit], Awaitable[Answer]]
+Result = Answer | NotSent | Unanswered
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchRequests:
+    """Of one endpoint."""
+
+    endpoint: Endpoint
+    task_pool: TaskPool
+
+    async def change(self, call: Call, remote_id: str | None = None, *, rows: int = 0) -> BatchChange:
+        """What came of a request that changes the batch `remote_id`, or makes one; it has so many rows."""
+        sent_at = self.endpoint.clock.now()
+        result = await self._result(call)
+        if result is None:
+            return Deferred(FailureClass.THROTTLED, NO_TURN)
+        outcome = batch_change_outcome(result, remote_id, requests=rows)
+        told = outcome if isinstance(outcome, Deferred | Uncertain) else Accepted("")
+        if isinstance(outcome, Pointless) and outcome.status in OF_THE_KEY:
+            self.task_pool.launch(partial(self.endpoint.probe.stop_if_shut, outcome))
+            self.endpoint.health.submission(outcome, sent_at, self.endpoint.clock.now())
+        elif not isinstance(outcome, Pointless):
+            self.endpoint.health.submission(told, sent_at, self.endpoint.clock.now())
+        return outcome
+
+    async def state(self, remote_id: str) -> ServiceBatch | Gone | AskAgain | Pointless:
+        """How a batch stands."""
+        return await self._ask(
+            lambda calls, permit: calls.get(permit, remote_id), lambda result: batch_outcome(result, remote_id)
+        )
+
+    async def page(self, remote_id: str, offset: int) -> BatchPage | BatchRefused | Gone | AskAgain | Pointless:
+        """The requests of a batch from `offset` on, without what is secret."""
+        return await self._ask(
+            lambda calls, permit: calls.page(permit, remote_id, offset),
+            lambda result: batch_page_outcome(self._scrubbed(result), offset),
+        )
+
+    async def _ask(self, call: Call, read: Callable[[Result], T]) -> T | AskAgain:
+        result = await self._result(call)
+        return AskAgain(FailureClass.THROTTLED, NO_TURN) if result is None else read(result)
+
+    def _scrubbed(self, result: Result) -> Result:
+        return result.with_body(self.endpoint.scrub(result.body)) if isinstance(result, Answer) else result
+
+    async def _result(self, call: Call) -> Result | None:
+        """What came of a request; None where there was no leave to send it."""
+        api, clock = self.endpoint.api, self.endpoint.clock
+        permit = await api.limiter.permit_within(Operation.BATCH, TURN_S_MAX)
+        if permit is None:
+            return None
+        sent_at = clock.now()
+        try:
+            answer = await call(BatchCalls(api), permit)
+        except NotSent as error:
+            self.endpoint.health.unreachable(str(error), sent_at, clock.now())
+            return bare(error)
+        except Unanswered as error:
+            self.endpoint.health.connectivity.record_failure(sent_at=sent_at, now=clock.now())
+            return bare(error)
+        self.endpoint.health.connectivity.record_success(answer.answered_at)
+        return answer
+
+
+def asked_s(outcome: object) -> float | None:
+    """For how long the service asks to wait with the next try, where it does."""
+    return outcome.retry_after_s if isinstance(outcome, Deferred | AskAgain) else None

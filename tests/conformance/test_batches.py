@@ -1,0 +1,131 @@
+"""Batches of the service: what is intended with each, which rows are in it, and what is kept out of other hands."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
+from orchestrator.core.batches.why import Why
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.service.batches import ServiceBatch
+from orchestrator.core.service.failure_class import FailureClass
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
+from orchestrator.ledger.runs.batches import RowCounts
+from tests.factories import TTL_US, S, an_outcome
+from tests.ledger.ledgers import OpenLedger, a_run, job_now
+from tests.simulation.clock import EPOCH_AT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+AT = EPOCH_AT
+
+
+async def a_draft(ledger: Ledger, rows: int = 3) -> BatchRecord:
+    run = await a_run(ledger, rows)
+    batch = await ledger.runs.batches.intend(run.id, endpoint=run.endpoint_id)
+    return await ledger.runs.batches.move(batch, BatchStage.DRAFT, remote_id="batch_1")
+
+
+async def claimed(ledger: Ledger, batch: BatchRecord, most: int = 9) -> list[Job]:
+    line = ClaimLine(batch.run, batch.endpoint, by_retry=False, ttl_of=lambda _: TTL_US, batch=batch.id)
+    return [each.job for each in (await ledger.jobs.claims.take(line, most=most)).claims]
+
+
+async def put_in(ledger: Ledger, job: Job) -> Job:
+    step = transitions.accepted(job, remote_id=f"req_{job.id}", sent_at=AT, at=AT, reason=ReasonCode.BATCH)
+    assert await ledger.writer.step(step)
+    return step.after
+
+
+async def test_a_batch_is_intended_before_it_is_made_and_open_until_it_has_ended(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, 1)
+        batch = await ledger.runs.batches.intend(run.id, endpoint=run.endpoint_id)
+        assert (batch.stage, batch.remote_id) == (BatchStage.CREATING, None)
+    async with open_file() as ledger:
+        assert await ledger.runs.batches.open_at(batch.endpoint) == [batch]
+        assert await ledger.runs.batches.open_at(batch.endpoint + 1) == []
+        draft = await ledger.runs.batches.move(batch, BatchStage.DRAFT, remote_id="batch_1", is_by_place=True)
+        running = await ledger.runs.batches.move(draft, BatchStage.RUNNING)
+        assert running.finalized_at is not None
+        await ledger.runs.batches.tell(running, ServiceBatch(id="batch_1", status="FINALIZED", total=3, failed=1))
+        over = await ledger.runs.batches.move(running, BatchStage.OVER, why=Why.LATE)
+        assert await ledger.runs.batches.open_at(batch.endpoint) == []
+        assert await ledger.runs.batches.of_run(run.id) == [replace(over, total=3, failed=1)]
+        assert (over.remote_id, over.is_by_place, over.why) == ("batch_1", True, Why.LATE)
+        assert over.ended_at is not None
+
+
+async def test_a_batch_that_is_in_another_stage_by_now_stays_there_and_its_rows_take_no_step(
+    open_file: OpenLedger,
+) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger)
+        [job, *_] = await claimed(ledger, batch)
+        await ledger.runs.batches.move(batch, BatchStage.FINALIZING)
+        step = transitions.deferred(job, due_at=AT, reason="dropped", at=AT)
+        assert await ledger.runs.batches.move(batch, BatchStage.DROPPED, steps=[step]) == batch
+        assert [each.stage for each in await ledger.runs.batches.of_run(batch.run)] == [BatchStage.FINALIZING]
+        assert (await job_now(ledger)).state is State.SUBMITTING
+
+
+async def test_rows_are_claimed_for_a_batch_and_found_by_it_in_their_order(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger)
+        jobs = await claimed(ledger, batch, most=2)
+        assert [job.batch for job in jobs] == [batch.id] * 2
+        assert await ledger.runs.batches.counts(batch.id) == RowCounts(0, 2, 0)
+        await put_in(ledger, jobs[1])
+        await put_in(ledger, jobs[0])
+        assert await ledger.runs.batches.ids(batch.id) == ["req_1", "req_2"]
+        assert await ledger.runs.batches.counts(batch.id) == RowCounts(2, 0, 2)
+        rows = await ledger.runs.batches.rows(batch.id)
+        assert [(job.id, job.remote_id, job.batch) for job in rows] == [(1, "req_1", batch.id), (2, "req_2", batch.id)]
+        done = transitions.completed(rows[0], an_outcome(rows[0]), reason="batch", at=AT)
+        over = await ledger.runs.batches.move(batch, BatchStage.DROPPED, steps=[done])
+        assert over.stage is BatchStage.DROPPED
+        assert await ledger.runs.batches.counts(batch.id) == RowCounts(2, 0, 1)
+        assert [job.id for job in await ledger.runs.batches.rows(batch.id)] == [2]
+
+
+async def test_a_row_that_leaves_by_itself_the_next_time_is_in_no_batch_any_more(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger, rows=1)
+        assert await ledger.runs.batches.has_fresh(batch.run, endpoint=batch.endpoint)
+        [job] = await claimed(ledger, batch)
+        job = await put_in(ledger, job)
+        failed = transitions.retried(job, FailureClass.FAILED, due_at=AT, retry_until=None, reason="FAILED", at=AT)
+        assert await ledger.writer.step(failed)
+        assert (await job_now(ledger)).batch == batch.id
+        assert not await ledger.runs.batches.has_fresh(batch.run, endpoint=batch.endpoint)
+        line = ClaimLine(batch.run, batch.endpoint, by_retry=False, ttl_of=lambda _: TTL_US)
+        [again] = (await ledger.jobs.claims.take(line, most=1)).claims
+        assert again.job.batch is None
+        assert (await job_now(ledger)).batch is None
+        assert await ledger.runs.batches.rows(batch.id) == []
+
+
+async def test_what_is_in_a_batch_is_owed_no_cancel_of_its_own_and_is_not_taken_to_expire(
+    open_file: OpenLedger,
+) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger, rows=1)
+        [job] = await claimed(ledger, batch)
+        await put_in(ledger, job)
+        assert await ledger.jobs.cancels.owe([job.id], CancelWhy.ASKED, now=AT) == [job.id]
+        assert await ledger.jobs.cancels.due(now=AT + 100 * S, after=(0, 0), most=9) == []
+        late = AT + 100_000 * S
+        assert (await ledger.jobs.margins.waiting(now=late))[batch.run].unfinished_at == late
+
+
+async def test_batches_go_with_their_run(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger, rows=1)
+        [run] = await ledger.runs.all([batch.run])
+        await ledger.runs.take_back(run.id)
+        await ledger.runs.removals.clear(run.name)
+        assert await ledger.runs.batches.of_run(batch.run) == []
