@@ -19,8 +19,8 @@ BEGUN_S = 2.0
 
 
 def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
-    """Some worlds of the swarm: two or three endpoints share the jobs of the first run. Each may be refused, throttled
-    or without workers for a while, one of them for good; and not every process is told of all.
+    """Some worlds of the swarm: two or three endpoints, or servers at URLs, share the jobs of the first run. Each may be
+    refused, broken, throttled or without workers for a while, one of them for good; and not every process is told of all.
     """
     chance = random.Random(f"pool {plan.seed}")
     if chance.random() >= share:
@@ -39,7 +39,7 @@ def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
         prefer=chance.choice(tuple(Prefer)),
         weather=tuple(_weather(chance, plan, workers, last)),
     )
-    return msgspec.structs.replace(plan, pool=pool, at_url=False, via=Via.OPENAI if plan.direct else plan.via)
+    return msgspec.structs.replace(plan, pool=pool, via=Via.OPENAI if plan.direct and not plan.at_url else plan.via)
 
 
 def _may_end_without_one(plan: Plan) -> bool:

@@ -48,7 +48,7 @@ from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, Weather, Where, Word
-from tests.simulation.pool import MemberFleets, named_members
+from tests.simulation.pool import MemberFleets, endpoint_named, named_members
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
@@ -460,8 +460,7 @@ def _service_limit(rate: Rate) -> ServiceLimit:
 
 
 def _endpoint(plan: Plan, where: Where) -> str:
-    host, endpoint = HOSTS[where], ENDPOINTS[where]
-    return f"http://{host}/v2/{endpoint}/openai" if plan.at_url else endpoint
+    return endpoint_named(plan, HOSTS[where], ENDPOINTS[where])
 
 
 def _input(plan: Plan, n: int) -> dict[str, Any]:

@@ -8,13 +8,19 @@ from msgspec.structs import replace
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from tests.simulation.plan import MemberTrouble, Plan, PoolPlan
-from tests.simulation.world import POOL_ENDPOINTS, SimulatedService
+from tests.simulation.world import HERE, POOL_ENDPOINTS, SimulatedService
 
 
 def named_members(plan: Plan, *, process: int) -> tuple[MemberSettings, ...]:
     """Those that the so manieth process of the first run is told of; none where that is one endpoint."""
     named = 1 if plan.pool is None else plan.pool.named_to(process)
-    return tuple(map(MemberSettings, POOL_ENDPOINTS[:named])) if named > 1 else ()
+    names = [endpoint_named(plan, HERE, each) for each in POOL_ENDPOINTS[:named]]
+    return tuple(map(MemberSettings, names)) if named > 1 else ()
+
+
+def endpoint_named(plan: Plan, host: str, endpoint: str) -> str:
+    """What a run is told of an endpoint at `host`: its id, or the URL of a server."""
+    return f"http://{host}/v2/{endpoint}/openai" if plan.at_url else endpoint
 
 
 class MemberFleets:
