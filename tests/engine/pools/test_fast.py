@@ -13,9 +13,10 @@ from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.lanes.test_direct_responses import requests
-from tests.engine.lanes.test_url_endpoints import URL, server
+from tests.engine.lanes.test_url_endpoints import GOOD, URL, server
 from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, of, pooled
 from tests.engine.process import process
+from tests.engine.scripted import Reply
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -82,11 +83,13 @@ async def test_what_waits_at_a_member_that_has_become_slow_goes_to_one_with_room
         assert len(await pool.p.results()) == 120
 
 
-async def test_servers_at_urls_get_as_many_at_once_as_they_are_found_to_take(tmp_path: Path) -> None:
-    members = of(URL, "https://other.example.org/v1")
-    settings = RunSettings(via=Via.OPENAI, members=members)
-    transport = server()
-    async with process(tmp_path / "db", transport, jobs=requests(400), settings=settings, endpoint=URL) as p:
+@pytest.mark.parametrize("names", [(URL, "https://other.example.org/v1"), (SLOW, QUICK)])
+async def test_past_the_queue_members_get_as_many_at_once_as_they_are_found_to_take(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    settings = RunSettings(via=Via.OPENAI, members=of(*names))
+    transport = server(openai=GOOD, health=Reply(body=b"{}"))
+    async with process(tmp_path / "db", transport, jobs=requests(400), settings=settings, endpoint=names[0]) as p:
         began_at = p.clock.now()
         await p.begin()
         await p.finish()

@@ -40,7 +40,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/endpoint/estimates.py::EndpointEstimates.answered",
         old="self.pace.observe(now, waited_us=took_us, execution_us=took_us, is_failed=is_failed)",
         new="pass",
-        tests=(f"{_FAST}test_servers_at_urls_get_as_many_at_once_as_they_are_found_to_take",),
+        tests=(f"{_FAST}test_past_the_queue_members_get_as_many_at_once_as_they_are_found_to_take",),
     ),
     Fault(
         name="a member where executions fail at once is taken for a fast one",
@@ -56,10 +56,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/pools/member_choice.py::_Speed.__init__",
         old="self.is_out = not self.is_known and facts.failed_last - failed_least >= FIRST",
         new="self.is_out = False",
-        tests=(
-            "tests/core/pools/test_member_choice.py::test_who_has_only_failed_gets_nothing_unless_all_have",
-            f"{_UNWELL}test_a_member_where_everything_fails_at_once_gets_few_of_the_rows",
-        ),
+        tests=("tests/core/pools/test_member_choice.py::test_who_has_only_failed_gets_nothing_unless_all_have",),
     ),
     Fault(
         name="a member is well though executions fail there alone",
@@ -80,7 +77,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/pools/member_line.py::MemberLine.may_be_bound",
         old="return self._bound_from is not None and self._bound_from <= self._endpoint.clock.now()",
         new="return self._bound_from is not None",
-        tests=(f"{_UNWELL}test_a_member_where_everything_fails_at_once_gets_few_of_the_rows",),
+        tests=(f"{_UNWELL}test_what_is_due_later_for_one_member_alone_is_not_looked_for_all_the_time",),
     ),
     Fault(
         name="what had begun before it was cancelled is sent anew as if it had not",
@@ -149,9 +146,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was cancelled without an answer is taken for cancelled by somebody else",
-        path="orchestrator/engine/maintenance/canceller.py::Canceller._leave",
-        old="if status in TERMINAL_STATUSES:\n    self._settle(owed, found)\nelif status is not None:",
-        new="if status is not None:",
+        path="orchestrator/engine/collecting/finished_jobs.py::FinishedJobs.step",
+        old="why = None if is_taken else await self._ledger.jobs.cancels.why(submission=job.submission or 0)",
+        new="why = None",
         tests=(
             f"{_CANCELS}test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_heard_that_it_was_cancelled",
         ),
