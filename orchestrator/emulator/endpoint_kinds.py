@@ -56,13 +56,16 @@ class EndpointKinds(KnownEndpoints):
     def scaling_of(self, endpoint: ServiceEndpoint) -> Scaling:
         """How an endpoint of the account scales; without an available GPU no worker can start."""
         has_gpu = self._created.gpu_of(endpoint.id) is not None
+        of_all = self._settings.scaling or Scaling()
         return Scaling(
             workers_min=endpoint.workers_min if has_gpu else 0,
             workers_max=endpoint.workers_max if has_gpu else 0,
             idle_timeout_s=endpoint.idle_timeout,
             scaler=Scaler(endpoint.scaler_type),
             scaler_value=endpoint.scaler_value,
-            cold_start_s=self._settings.scaling.cold_start_s if self._settings.scaling else 0.0,
+            cold_start_s=of_all.cold_start_s,
+            machines=of_all.machines,
+            restarts=of_all.restarts,
         )
 
     def _named_balancers(self) -> Collection[str]:

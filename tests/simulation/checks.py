@@ -51,6 +51,12 @@ from tests.simulation.pool_checks import (
 )
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
+from tests.simulation.scaling_checks import (
+    bounds_are_put_back,
+    who_changes_them_by_hand_has_the_last_word,
+    workers_change_minutes_apart,
+    workers_stay_in_their_range,
+)
 
 BUDGET_US = 90 * SECOND_US
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
@@ -471,6 +477,10 @@ CHECKS: tuple[Check, ...] = (
     what_was_moved_had_not_begun,
     nobody_in_doubt_is_sent_anew_unasked,
     nothing_is_left_at_a_member,
+    workers_change_minutes_apart,
+    workers_stay_in_their_range,
+    bounds_are_put_back,
+    who_changes_them_by_hand_has_the_last_word,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

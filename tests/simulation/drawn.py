@@ -12,6 +12,7 @@ from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.simulation.drawn_pools import with_pool
+from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
     HOUR_S,
     MINUTE_S,
@@ -116,7 +117,7 @@ def swarm(seed: int) -> Plan:
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_held(with_pool(with_receivers(with_yields(with_direct(plan)))))
+    return with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan))))))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:

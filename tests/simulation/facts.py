@@ -12,6 +12,7 @@ from orchestrator.errors import leading
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Summary
 from tests.emulator.execution_counts import ExecutionCounts
+from tests.simulation.account import SimulatedAccount
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
@@ -92,6 +93,8 @@ class Facts:
         self.tries: Counter[Word] = Counter()
         """How often somebody began to ask for something."""
         self.asked: list[Asked] = []
+        self.account: SimulatedAccount | None = None
+        """Where the first run's endpoint gets its workers; None: nobody asks for others."""
         self.heard: Sequence[Heard] = ()
         """What those who are told of runs have heard."""
         self.resent_at: int | None = None

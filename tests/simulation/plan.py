@@ -11,6 +11,7 @@ from enum import StrEnum, auto
 
 import msgspec
 
+from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
@@ -213,6 +214,30 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.named[min(process, len(self.named) - 1)]
 
 
+class AccountTrouble(StrEnum):
+    """What an account does that is asked for other workers."""
+
+    REFUSES = auto()
+    FAILS = auto()
+    """It answers 500, and nothing has changed."""
+    HANGS = auto()
+    """It carries it out, and answers after minutes."""
+    LOSES = auto()
+    """It carries it out, and the answer is lost."""
+
+
+class ScalingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The workers of the first run's endpoint follow what it needs, within `range`."""
+
+    range: WorkerRange
+    finish_by_s: float
+    share: float = 0.0
+    """The share of the changes with which the account does one of its `troubles`, until all is calm."""
+    troubles: tuple[AccountTrouble, ...] = ()
+    by_hand_at_s: float | None = None
+    """When somebody else changes them; None: nobody does."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One world. The defaults are a calm one at the contract's limits."""
 
@@ -277,6 +302,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The jobs of all runs outlive their submissions: each takes several times as long as an execution may."""
     pool: PoolPlan | None = None
     """None: the first run has one endpoint."""
+    scaling: ScalingPlan | None = None
+    """None: there are as many workers as there are."""
     others: tuple[RunPlan, ...] = ()
     """The runs but for the first one, which has the settings above."""
     side_by_side: bool = False

@@ -40,6 +40,7 @@ from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
+from tests.simulation.account import SimulatedAccount
 from tests.simulation.asker import Asker
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts
@@ -47,7 +48,7 @@ from tests.simulation.fates import FateBook, ForgetfulWorld
 from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
-from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, Weather, Where, Word
+from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, ScalingPlan, Weather, Where, Word
 from tests.simulation.pool import MemberFleets, endpoint_named, named_members
 from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
@@ -74,6 +75,9 @@ BRAKES = (
     "the breaker has tripped",
 )
 """What is said where a brake ends a command, and nobody need wonder why."""
+
+PASSING = (*POINTLESS.values(), "cannot be given the workers")
+"""What is said where a command is refused, and given again."""
 
 LOOK_S = 60.0
 """How often the progress display looks."""
@@ -140,6 +144,8 @@ class Play:
         self._plan = plan
         self._crashes = list(plan.crashes)
         self._services = {host: self._made_service(host) for host in sorted({HOSTS[run.where] for run in plan.runs})}
+        if plan.scaling is not None:
+            facts.account = SimulatedAccount(plan, self._services[HERE], facts.true)
         facts.gates = [service.gate for service in self._services.values()]
         facts.counts = [service.counts for service in self._services.values()]
         network = Network(
@@ -200,6 +206,8 @@ class Play:
                 world.start_soon(self._calm)
                 if self._plan.pool is not None:
                     world.start_soon(MemberFleets(self._plan.pool).keep, self._services[HERE])
+                if self.facts.account is not None:
+                    world.start_soon(self.facts.account.meddle)
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
                         world.start_soon(self._befall, each)
@@ -290,7 +298,7 @@ class Play:
             if stop.cancelled_caught:
                 facts.trace.say("world", f"{process} was stopped")
         except (StoppedError, UsageError) as error:
-            if isinstance(error, UsageError) and not any(reason in str(error) for reason in POINTLESS.values()):
+            if isinstance(error, UsageError) and not any(reason in str(error) for reason in PASSING):
                 raise  # else an endpoint to escalate to was refused as the run began: the command is given again
             facts.said.append(str(error))
             facts.trace.say("program", f"stopped: {error}")
@@ -341,6 +349,7 @@ class Play:
 
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
+        scaling = plan.scaling if run is self.facts.runs[0] else None
         return RunRequest(
             name=run.plan.name,
             source=str(run.source),
@@ -372,7 +381,8 @@ class Play:
                 max_failures=MaxFailures()
                 if plan.max_failures is None or run.held
                 else parse_max_failures(plan.max_failures),
-                finish_by=0 if plan.finish_by_s is None or run.held else EPOCH_AT + round(plan.finish_by_s * SECOND_US),
+                finish_by=0 if run.held else _finish_by(plan, scaling),
+                workers=None if scaling is None else scaling.range,
                 stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
                 resumable=plan.resumable,
@@ -392,6 +402,7 @@ class Play:
         here = HOSTS[run.plan.where]
         return ConnectionSettings(
             serverless_url=f"http://{here}",
+            rest_url=f"http://{HERE}",
             api_key=KEYS[VARIABLES[here]],
             keys={f"http://{host}": self._key(host) for host in self._services if host != here},
             listen="127.0.0.1:0" if plan.webhooks else None,
@@ -438,6 +449,11 @@ class Play:
             service.app, service.told = scale.app(service.app), scale.told
             book.agreed_times = plan.time_scale if plan.is_untold else 1.0
         return service
+
+
+def _finish_by(plan: Plan, scaling: ScalingPlan | None) -> int:
+    by_s = plan.finish_by_s if scaling is None else scaling.finish_by_s
+    return 0 if by_s is None else EPOCH_AT + round(by_s * SECOND_US)
 
 
 def _rules(run: RunPlan, plan: Plan) -> tuple[EscalationRule, ...]:

@@ -19,7 +19,8 @@ from anyio.abc import TaskGroup
 from orchestrator.client import Service, for_a_batch
 from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
-from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.account_endpoints import AccountEndpoints
+from orchestrator.engine.ports.dependencies import Dependencies, real_account
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
@@ -146,6 +147,7 @@ class Process:
         return Dependencies(
             clock=ProcessClock(facts.true, lambda now: self._offset_us + facts.sky.clock_offset_us(now), facts.moments),
             environ=SECRETS,
+            account=real_account if facts.account is None else self._account,
             service=service,
             connect=self._connect,
             usage=lambda: NOTHING_USED,
@@ -158,6 +160,10 @@ class Process:
             post_hook=partial(post_notification, transport=machine.receivers),
             listener=lambda app, _address: SimulatedListener(app, machine.network),
         )
+
+    def _account(self, _service: Service, _rest_url: str) -> AccountEndpoints:
+        assert self._facts.account is not None
+        return self._facts.account
 
     def _connect(self, path: Path) -> Connect:
         return async_creator(empty_ledger(path), delay=self._delay, commits=self)

@@ -23,6 +23,7 @@ from tests.simulation.drawn import (
     with_url,
 )
 from tests.simulation.drawn_pools import with_pool
+from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -273,6 +274,16 @@ def pools(seed: int) -> Plan:
     return msgspec.structs.replace(with_pool(swarm(seed), share=1.0), scenario="pools")
 
 
+def scaling(seed: int) -> Plan:
+    """The workers of an endpoint follow what a run needs, in a world of the swarm."""
+    plan = swarm(seed)
+    via = Via.QUEUE if plan.at_url or plan.direct else plan.via
+    fit = msgspec.structs.replace(
+        plan, pool=None, at_url=False, via=via, time_scale=1.0, resumable=False, finish_by_s=None, budget_share=None
+    )
+    return msgspec.structs.replace(with_scaling(fit, share=1.0), scenario="scaling")
+
+
 def direct(seed: int) -> Plan:
     """Jobs that go past the queue, in a world of the swarm."""
     return msgspec.structs.replace(
@@ -342,6 +353,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "direct": direct,
         "told": told,
         "pools": pools,
+        "scaling": scaling,
         "urls": urls,
         "held": held,
     }

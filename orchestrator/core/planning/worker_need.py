@@ -7,6 +7,7 @@ after these have started and before the last one has ended what it began last. T
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, Self
 
 import msgspec
@@ -20,6 +21,9 @@ HOUR_S: Final = 3_600
 
 RESERVE: Final = 0.04
 """So much of the time until a deadline is kept for what nobody foresees."""
+
+STREAM_LOOKS: Final = 3
+"""Rows that came between so many looks go on to come."""
 
 LONGEST_SHARE: Final = 0.95
 
@@ -37,11 +41,17 @@ class JobTimes(msgspec.Struct, frozen=True, kw_only=True):
     longest_us: float
     """What hardly any execution exceeds."""
 
+    executions: int
+    """On so many it stands. The first that end are the shortest."""
+
     @classmethod
     def of(cls, sample: ExecutionSample) -> Self:
         """By what executions took."""
         return cls(
-            mean_us=sample.mean_us * sample.per_job, doubt=sample.doubt, longest_us=sample.quantile_us(LONGEST_SHARE)
+            mean_us=sample.mean_us * sample.per_job,
+            doubt=sample.doubt,
+            longest_us=sample.quantile_us(LONGEST_SHARE),
+            executions=len(sample.executions_us),
         )
 
 
@@ -86,6 +96,16 @@ class WorkerNeed(msgspec.Struct, frozen=True, kw_only=True):
 
     by_deadline: int = 0
     """As many as the deadlines need, whatever may be spent."""
+
+
+def arriving_per_s(looks: Sequence[tuple[int, int]]) -> float:
+    """How many jobs come in a second, by how many there were when: `looks` are at least a minute apart. What came
+    between few of them is left over like any job, and no stream.
+    """
+    if sum(after[1] > before[1] for before, after in pairwise(looks)) < STREAM_LOOKS:
+        return 0.0
+    (since, before), (until, after) = looks[0], looks[-1]
+    return max(0, after - before) * SECOND_US / (until - since)
 
 
 def needed(demands: Sequence[WorkerDemand], now: int, *, start_us: float) -> WorkerNeed | None:

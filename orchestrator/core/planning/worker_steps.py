@@ -21,11 +21,14 @@ from orchestrator.units import MINUTE_US
 STEP_US: Final = 5 * MINUTE_US
 """There is so much time between two changes at least."""
 
-FEWER_SHARE: Final = 0.7
+FEWER_SHARE: Final = 0.5
 """Workers become fewer only where so many of them would do."""
 
-FEWER_FOR_US: Final = 3 * STEP_US
+FEWER_FOR_US: Final = 6 * STEP_US
 """And where there is so much to do for them."""
+
+KNOWN_EACH: Final = 2
+"""And where what a job takes is known by so many executions of each worker: the first that end are the shortest."""
 
 
 class WorkersWhy(StrEnum):
@@ -170,7 +173,8 @@ def _is_worth(
         assert keeping is not None
         is_sooner = at.start_us + left_us / wanted < left_us / max(1, at.bound)
         return keeping.workers > at.bound and (is_sooner or not left_us)
-    return wanted <= FEWER_SHARE * at.bound and left_us / max(1, wanted) >= FEWER_FOR_US
+    is_known = all(each.times.executions >= KNOWN_EACH * at.bound for each in demands if each.times is not None)
+    return is_known and wanted <= FEWER_SHARE * at.bound and left_us / max(1, wanted) >= FEWER_FOR_US
 
 
 def _wanted(demands: Sequence[WorkerDemand], now: int, start_us: float) -> tuple[int, WorkersWhy, int]:

@@ -75,6 +75,8 @@ class Fleet:
         self._starting: dict[str, _Worker] = {}
         self._free: OrderedDict[str, _Worker] = OrderedDict()
         self._guests: dict[str, _Worker] = {}
+        self._outdated: set[str] = set()
+        """Those that were there before the last change of how many there may be, where that restarts them."""
         self._unnamed = 0
         """Jobs held by workers that are not in the fleet: whoever drives the world has workers of its own."""
         self._crashes = 0
@@ -84,7 +86,9 @@ class Fleet:
 
     def scale(self, scaling: Scaling) -> None:
         """From now on, scale like this."""
-        self.scaling = scaling
+        before, self.scaling = self.scaling, scaling
+        if scaling.restarts and (before.workers_min, before.workers_max) != (scaling.workers_min, scaling.workers_max):
+            self._outdated = self._workers.keys() - self._starting.keys()
         self._settled = False
 
     def counts(self) -> FleetCounts:
@@ -181,7 +185,9 @@ class Fleet:
             return
         worker.jobs = max(0, worker.jobs - 1)
         worker.idle_since = now
-        if self._announced and not worker.jobs and worker_id in self._workers:
+        if worker_id in self._outdated and not worker.jobs:
+            self.remove(worker_id)
+        elif self._announced and not worker.jobs and worker_id in self._workers:
             self._free[worker_id] = worker
 
     def heard_from(self, worker_id: str, now: int, *, is_ping: bool = False) -> None:
@@ -231,6 +237,7 @@ class Fleet:
         self._guests.pop(worker_id, None)
         self._starting.pop(worker_id, None)
         self._free.pop(worker_id, None)
+        self._outdated.discard(worker_id)
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
             self._unnamed += worker.jobs
@@ -262,15 +269,19 @@ class Fleet:
 
     def _surplus(self, waiting: int, in_progress: int, now: int) -> Iterable[str]:
         """The workers to stop: above the maximum, or more than there are machines for (first those that are not up
-        yet), or idle for too long.
+        yet), idle ones from before the last change, or idle for too long.
         """
         keep = min(max(self.scaling.workers_min, self.scaling.needed(waiting + in_progress)), self.scaling.most)
         spare = len(self._workers) - keep
         excess = len(self._workers) - self.scaling.most
         starting = tuple(islice(reversed(self._starting), max(0, excess)))
-        yield from starting
-        spare, excess = spare - len(starting), excess - len(starting)
+        outdated = tuple(each for each in self._free if each in self._outdated)
+        yield from (*starting, *outdated)
+        gone = len(starting) + len(outdated)
+        spare, excess = spare - gone, excess - gone
         for worker_id, worker in self._free.items():
+            if worker_id in outdated:
+                continue
             if spare <= 0:
                 return
             if excess > 0 or worker.idle_since + self.scaling.idle_us <= now:

@@ -70,6 +70,15 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
             default="any number",
         ),
     ] = None
+    restarts: Annotated[
+        bool,
+        _scaling(
+            "restart-on-change",
+            SWITCH,
+            "Workers that are there start anew once the endpoint may have more or fewer of them, after the job that"
+            " they have.",
+        ),
+    ] = False
     is_broken: Annotated[
         bool,
         _scaling("broken-workers", SWITCH, "Workers end by themselves when they should be ready, and are unhealthy."),

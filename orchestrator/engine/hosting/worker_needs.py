@@ -4,23 +4,20 @@ take of late, and how fast further ones come.
 
 from collections import deque
 from collections.abc import Iterator
-from statistics import median
 from typing import Final
 
 from orchestrator.core.planning.observed_times import experience
-from orchestrator.core.planning.worker_need import JobTimes, WorkerDemand
+from orchestrator.core.planning.worker_need import JobTimes, WorkerDemand, arriving_per_s
 from orchestrator.core.planning.worker_steps import EndpointWorkers
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import MINUTE_US
 
 LOOKS: Final = 10
-"""Whether further jobs come, and how many, is told by so many looks, a minute or more apart. What comes within few of
-them is left over like any job, and no stream.
-"""
+"""Whether further jobs come, and how many, is told by so many looks, a minute or more apart."""
 
 START_US: Final = MINUTE_US
 """How long workers take to start where nobody has seen any start."""
@@ -102,8 +99,4 @@ class WorkerNeeds:
         looks = self._totals.setdefault(session.run.id, deque(maxlen=LOOKS + 1))
         if not looks or now >= looks[-1][0] + MINUTE_US:
             looks.append((now, total))
-        rates = [
-            (after[1] - before[1]) * SECOND_US / (after[0] - before[0])
-            for before, after in zip(looks, list(looks)[1:], strict=False)
-        ]
-        return max(0.0, median(rates)) if rates else 0.0
+        return arriving_per_s(looks)

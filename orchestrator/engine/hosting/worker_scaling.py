@@ -82,6 +82,9 @@ class WorkerScaling:
         self._steps_due: dict[int, int] = {}
         """When it is next looked whether an endpoint needs more workers or fewer, by its number."""
 
+        self._left_at: dict[int, Bounds] = {}
+        """As what an endpoint was left whose workers do already, by its number."""
+
         self._turn = anyio.Lock()
 
     async def raise_for(self, run: Run) -> None:
@@ -192,9 +195,11 @@ class WorkerScaling:
         known = lent.get(run.endpoint_id)
         self._settled.add(run.endpoint_id)
         need = self._need(run, now, known, is_first=is_first)
-        if known is not None and is_changed_by_hand(known.loan, now):
+        left_at = self._left_at.get(run.endpoint_id, now) if known is None and not is_first else now
+        if left_at != now or (known is not None and is_changed_by_hand(known.loan, now)):
             self._leave(run, now, need)
             return
+        self._left_at[run.endpoint_id] = now
         if need is not None:
             self._runs.workers[run.endpoint_id] = need
         before = now if known is None else known.loan.before

@@ -24,6 +24,23 @@ def test_the_largest_wish_wins_and_nothing_is_lowered() -> None:
     assert raised(before, [WantedWorkers(least=5)]) == Bounds(5, 5), "no endpoint has more at least than at most"
 
 
+def test_as_many_as_are_needed_and_fewer_only_where_all_want_that() -> None:
+    before, warm = Bounds(3, 8), [WantedWorkers(least=5)]
+    assert raised(before, [], 6, may_be_fewer=True) == Bounds(3, 6)
+    assert raised(before, [], 2, may_be_fewer=True) == Bounds(2, 2)
+    assert raised(before, warm, 12, may_be_fewer=True) == Bounds(5, 12)
+    assert raised(before, [], 6) == before
+    assert raised(before, [WantedWorkers(most=10)], 12) == Bounds(3, 12)
+
+
+def test_while_a_change_may_have_been_carried_out_or_not_either_is_ours() -> None:
+    step = ScalingOverride(before=Bounds(0, 3), raised=Bounds(0, 12), former=Bounds(0, 6))
+    for now in (Bounds(0, 3), Bounds(0, 6), Bounds(0, 12)):
+        assert not is_changed_by_hand(step, now)
+        assert restored(step, now) == Bounds(0, 3)
+    assert is_changed_by_hand(step, Bounds(0, 7))
+
+
 def test_what_wants_nothing() -> None:
     assert not WantedWorkers().is_any
     assert WantedWorkers(least=1).is_any

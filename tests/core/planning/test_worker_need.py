@@ -12,13 +12,14 @@ from orchestrator.core.planning.worker_need import (
     JobTimes,
     WorkerDemand,
     WorkerNeed,
+    arriving_per_s,
     late_us,
     needed,
 )
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 
 NOW = 1_000 * HOUR_US
-MINUTE = JobTimes(mean_us=MINUTE_US, doubt=0.0, longest_us=MINUTE_US)
+MINUTE = JobTimes(mean_us=MINUTE_US, doubt=0.0, longest_us=MINUTE_US, executions=100)
 
 
 def a_demand(left: int, by_h: float | None = 10, times: JobTimes | None = MINUTE) -> WorkerDemand:
@@ -67,6 +68,18 @@ def test_runs_without_a_deadline_take_their_part() -> None:
 def test_what_arrives_is_worked_off_as_it_comes() -> None:
     assert workers(replace(a_demand(5_750), arriving_per_s=5 / 60)) == 15
     assert workers(replace(a_demand(3), arriving_per_s=5 / 60)) == 6
+
+
+def test_rows_are_a_stream_that_come_again_and_again() -> None:
+    """A thousand at the beginning are none, and a thousand in ten minutes are, whichever minutes they come in."""
+    minutes = [n * MINUTE_US for n in range(11)]
+    assert arriving_per_s(list(zip(minutes, [0, *[1_000] * 10], strict=True))) == 0.0
+    assert arriving_per_s(list(zip(minutes, range(0, 1_100, 100), strict=True))) == pytest.approx(100 / 60)
+    every_other = [n // 2 * 200 for n in range(11)]
+    assert arriving_per_s(list(zip(minutes, every_other, strict=True))) == pytest.approx(100 / 60)
+    dropped = list(zip(minutes, [900, 1_000, 1_100, 1_200, *[0] * 7], strict=True))
+    assert arriving_per_s(dropped) == 0.0
+    assert arriving_per_s([]) == 0.0
 
 
 def test_no_more_than_there_are_jobs() -> None:

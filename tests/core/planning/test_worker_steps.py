@@ -16,7 +16,7 @@ from orchestrator.core.planning.worker_steps import (
 from orchestrator.units import HOUR_US, MINUTE_US
 
 NOW = 1_000 * HOUR_US
-MINUTE = JobTimes(mean_us=MINUTE_US, doubt=0.0, longest_us=MINUTE_US)
+MINUTE = JobTimes(mean_us=MINUTE_US, doubt=0.0, longest_us=MINUTE_US, executions=100)
 SPAN = WorkerRange(2, 30)
 NEEDS_TEN = WorkerDemand(left=5_700, times=MINUTE, finish_by=NOW + 10 * HOUR_US, range=SPAN)
 PAYING = WorkerDemand(left=5_000, times=MINUTE, range=SPAN, per_hour=3.6, price_per_s=0.0001)
@@ -69,10 +69,13 @@ def test_more_come_once_they_would_not_do() -> None:
 
 
 def test_fewer_stay_once_far_fewer_do_for_long() -> None:
-    assert next_of(replace(NEEDS_TEN, left=3_900)).bound == 7
-    assert next_of(replace(NEEDS_TEN, left=4_200)).bound == 10
-    soon = replace(NEEDS_TEN, left=20, finish_by=NOW + 20 * MINUTE_US)
-    assert next_of(soon).bound == 10, "what is done within a quarter of an hour is not worth a restart"
+    half = replace(NEEDS_TEN, left=2_800)
+    assert next_of(half).bound == 5
+    assert next_of(replace(NEEDS_TEN, left=3_200)).bound == 10
+    soon = replace(NEEDS_TEN, left=50, finish_by=NOW + 40 * MINUTE_US)
+    assert next_of(soon).bound == 10, "what is done within half an hour is not worth a restart"
+    few = replace(half, times=replace(MINUTE, executions=19))
+    assert next_of(few).bound == 10, "the first that end are the shortest"
 
 
 def test_there_are_five_minutes_between_two_changes() -> None:
@@ -92,7 +95,7 @@ def test_where_there_are_no_machines_nothing_is_changed_and_it_is_told() -> None
     found = next_of(replace(NEEDS_TEN, left=8_000), replace(AT_TEN, up=6, throttled=4))
     assert (found.bound, found.wanted, found.why) == (10, 14, WorkersWhy.THROTTLED)
     assert found.late_us == pytest.approx((8_000 / 6 + 1 - 600) * MINUTE_US, rel=1e-6)
-    assert next_of(replace(NEEDS_TEN, left=3_000), replace(AT_TEN, up=6, throttled=4)).bound < 10
+    assert next_of(replace(NEEDS_TEN, left=2_000), replace(AT_TEN, up=6, throttled=4)).bound < 10
     unsaid = next_of(replace(NEEDS_TEN, left=8_000), replace(AT_TEN, throttled=4))
     assert unsaid.late_us == pytest.approx((8_000 / 10 + 1 - 600) * MINUTE_US, rel=1e-6)
 
