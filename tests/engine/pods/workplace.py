@@ -97,6 +97,7 @@ class Workplace:
         self.console = Silence()
         self.more: dict[str, Any] = {}
         self.until_s = 0.0
+        self.connect: Any = async_creator
 
     async def _ping(self, _request: Request) -> Response:
         return Response()
@@ -134,7 +135,7 @@ class Workplace:
             environ={},
             service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=self.way),
             pods=RunPods,
-            connect=async_creator,
+            connect=self.connect,
             sample_every_s=SAMPLE_EVERY_S,
             say_every_s=BEAT_S,
             watch_every_s=BEAT_S,

@@ -1,0 +1,181 @@
+"""Processes that are killed while pods are asked for, at work, or ended: whoever comes next, or `runs tidy`, leaves none
+that is paid, makes none twice, and all rows are done.
+
+Time is that of `tests.simulation`.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.pods.pod_template import WhenDone
+from orchestrator.errors import Unanswered
+from tests.engine.pods.workplace import (
+    TEMPLATE,
+    Workplace,
+    is_action,
+    is_create,
+    is_list,
+    is_ping,
+    is_show,
+    nobody_holds,
+)
+from tests.simulation.database import async_creator
+from tests.simulation.run import Crash, run_until_crash
+
+JOBS = 6
+Kind = Callable[[httpx.Request], bool]
+
+
+def dies(place: Workplace, crash: Crash) -> bool:
+    """Carries out a run until it is killed; False where it ended before."""
+    place.more = {"lock": nobody_holds, "intake_lock": nobody_holds}
+    at_s = run_until_crash(lambda: place.served(partial(place.carry_out, JOBS)), start_s=place.until_s)
+    place.until_s = at_s or place.until_s
+    place.way.before = place.way.after = None
+    place.emulator.account.pods.on_stop = lambda _: None  # what was under way there died with that world
+    return at_s is not None
+
+
+def kill_at(place: Workplace, kind: Kind, number: int, *, is_done: bool) -> Crash:
+    """Kills at the `number`th request of its kind, before it gets there or once it is done and not answered."""
+    crash, seen = Crash(), 0
+
+    async def reached(request: httpx.Request) -> bool:
+        nonlocal seen
+        seen += kind(request)
+        return kind(request) and seen == number
+
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        if await reached(request):
+            await crash.here()
+        return None
+
+    async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        if await reached(request):
+            await crash.here()
+        return answer
+
+    if is_done:
+        place.way.after = after
+    else:
+        place.way.before = before
+    return crash
+
+
+STEPS = {
+    "list": (is_list, 1),
+    "first create": (is_create, 1),
+    "second create": (is_create, 2),
+    "ready": (is_ping, 1),
+    "work": (lambda request: request.url.path.endswith("/work"), 3),
+    "show before the end": (is_show, 1),
+    "first end": (is_action, 1),
+    "second end": (is_action, 2),
+}
+FAST = ("first create", "ready", "first end")
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "done"])
+@pytest.mark.parametrize(
+    "step", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in STEPS], ids=[*STEPS]
+)
+def test_after_a_kill_tidy_leaves_no_pod_that_is_paid(tmp_path: Path, step: str, is_done: bool) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, *STEPS[step], is_done=is_done))
+    place.until_s += 150.0  # somebody has seen it by then
+    found = place.world(place.tidy)
+    assert all(each.is_put_back for each in found), found
+    assert place.running == []
+    assert place.world(place.tidy) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "done"])
+@pytest.mark.parametrize("step", [*STEPS])
+def test_after_a_kill_the_same_run_goes_on_with_its_pods(tmp_path: Path, step: str, is_done: bool) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, *STEPS[step], is_done=is_done))
+    summary = place.world(partial(place.carry_out, JOBS))
+    assert summary.jobs["succeeded"] == JOBS
+    assert place.pods == {}
+    assert set(place.executed.values()) <= {1, 2}
+
+
+def test_a_pod_that_was_made_and_never_heard_of_is_found_by_the_next_run_and_not_made_again(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    made: set[str] = set()
+
+    async def after(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        made.update(place.pods)
+        return answer
+
+    assert dies(place, kill_at(place, is_create, 2, is_done=True))
+    assert len(place.running) == 2
+    made.update(place.pods)
+    place.way.after = after
+    place.world(partial(place.carry_out, JOBS))
+    assert (len(made), place.pods) == (2, {})
+
+
+@pytest.mark.slow
+def test_after_a_kill_another_run_ends_the_pods_that_nobody_wants(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, is_ping, 1, is_done=True))
+    assert len(place.running) == 2
+    place.world(partial(place.carry_out, 3, name="other", pods=1))
+    assert place.pods == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("template", [TEMPLATE, replace(TEMPLATE, when_done=WhenDone.STOP)], ids=["terminate", "stop"])
+def test_killed_at_each_commit_nothing_is_left_that_is_paid(tmp_path: Path, template: object, is_after: bool) -> None:
+    number = 0
+    while True:
+        number += 1
+        (folder := tmp_path / str(number)).mkdir()
+        place = Workplace(folder)
+        watch = KillAtCommit(number, is_after=is_after)
+        place.more = {"lock": nobody_holds, "intake_lock": nobody_holds}
+        place.connect = partial(async_creator, commits=watch)
+        carry_out = partial(place.carry_out, JOBS, pod_template=template)
+        at_s = run_until_crash(lambda: place.served(carry_out), start_s=place.until_s)
+        if at_s is None:
+            break
+        place.until_s, place.connect = at_s + 150.0, async_creator
+        place.emulator.account.pods.on_stop = lambda _: None
+        place.world(place.tidy)
+        assert place.running == [], f"killed at commit {number}"
+        summary = place.world(carry_out)
+        assert summary.jobs["succeeded"] == JOBS, f"killed at commit {number}"
+        assert place.running == []
+        assert len(place.pods) <= 2
+    assert number > 15
+
+
+class KillAtCommit:
+    """Kills at a commit, by its number."""
+
+    def __init__(self, number: int, *, is_after: bool) -> None:
+        self.number = number
+        self.is_after = is_after
+        self.seen = 0
+        self.crash = Crash()
+
+    def committing(self) -> bool:
+        """Before a commit."""
+        self.seen += 1
+        if self.seen == self.number and not self.is_after:
+            self.crash.pull()
+            return False
+        return True
+
+    def committed(self) -> None:
+        """After one."""
+        if self.seen == self.number and self.is_after:
+            self.crash.pull()
