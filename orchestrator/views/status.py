@@ -9,6 +9,7 @@ from orchestrator.core.diagnosis.failed_executions import FailureKind, RetriedKi
 from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.planning.worker_steps import WorkersNow
+from orchestrator.core.pods.paid_pod import PaidPod
 from orchestrator.views.members import MemberStatus
 
 
@@ -315,3 +316,4 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
     owed_problem: str = ""
     """Why the latest of these of a run could not be sent so far."""
     raised_workers: Sequence[RaisedWorkers] = ()  # that nobody has put back yet
+    paid_pods: Sequence[PaidPod] = ()

@@ -13,7 +13,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
-from orchestrator.settings import command_flags, connection_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE, AccountSettings, ConnectionSettings
@@ -120,7 +120,8 @@ def some_value(setting: Setting[Any]) -> object:
 def test_every_key_can_stand_in_the_file() -> None:
     Path("s.json").write_text("{}", encoding="utf-8")
     Path("c.py").touch()
-    values = {key: some_value(setting) for key, setting in RUNS.settings.items() if setting is not PROFILE}
+    others = (PROFILE, run_request.POD_TEMPLATE, run_settings.PODS)  # pods take the place of the endpoint
+    values = {key: some_value(setting) for key, setting in RUNS.settings.items() if setting not in others}
     write("\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items()) + PROFILE_OF_WORK)
     request = requested("run", "i.jsonl")
     assert request.include == (Include.INPUT, Include.TIMES)
@@ -217,7 +218,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         RunSettings: names_of(RunSettings)
         - {"policy", "output", "errors", "files_at", "cli_defaults"}  # what is remembered
         - {"takes_over"}  # of stages only
-        - {"members", "is_probe"},  # which follow from the endpoint, and from what is planned
+        - {"members", "pod_template", "is_probe"},  # which follow from the endpoint, and from what is planned
     }
 
 

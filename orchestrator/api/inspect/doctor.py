@@ -8,6 +8,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
+from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
 from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, timeout_there, webhook_state
 from orchestrator.api.inspect.status import picture
@@ -113,6 +114,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
         ledger=ledger_state(ledger.path, seen, held_by, now),
         webhook_url=present.webhook_url,
         raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
+        paid_pods=await paid_pods(ledger),
         now=now,
         runs=[await state(run) for run in runs],
         word=wording(ledger.path, {run.name: run.service_url for run in runs}),

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
 from orchestrator.api.inspect.run_rates import rates_of_late
 from orchestrator.api.inspect.safe_offline import safe_by_run
@@ -17,7 +18,6 @@ from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger, holder, locked_since, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
@@ -70,15 +70,8 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
             owed=await opened.flows.outbox.count_owed() + await opened.flows.run_outbox.count_owed(),
             owed_problem=await opened.flows.run_outbox.problem(),
             raised_workers=[each.shown for each in await opened.runs.scaling_overrides.all()],
+            paid_pods=await paid_pods(opened),
         )
-
-
-async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
-    """Of endpoints whose bounds were raised for a run, where nobody is at work who puts them back. Raises `UsageError`
-    where there is no ledger.
-    """
-    async with read_ledger(ledger) as opened:
-        return [] if holder(ledger) is not None else [each.shown for each in await opened.runs.scaling_overrides.all()]
 
 
 def last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:

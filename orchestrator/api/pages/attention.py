@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.flows.pipeline_states import pipeline_states
+from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.pages.page_paths import cure_path, page_path
@@ -64,6 +65,7 @@ async def needs_now(
             ledger=msgspec.structs.replace(worked_on, free_bytes=free_bytes(ledger.path)),
             runs=list(of_runs.values()),
             raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
+            paid_pods=await paid_pods(ledger),
             now=now,
             word=wording(ledger.path, {run.name: run.service_url for run in runs}),
         ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator.cli.framework import flags as options
-from orchestrator.cli.framework.raised_workers import raised_lines
+from orchestrator.cli.framework.raised_workers import paid_pod_lines, raised_lines
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
@@ -168,7 +168,7 @@ def status_text(
         why = f" ({streams.shown(shown.owed_problem)})" if shown.owed_problem else ""
         said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
     if not held_by:
-        said += map(streams.shown, raised_lines(shown.raised_workers))
+        said += map(streams.shown, (*raised_lines(shown.raised_workers), *paid_pod_lines(shown.paid_pods)))
     if needs:
         said.append(streams.shown(needs_line(needs)))
     members = _members(runs[0], width) if len(runs) == 1 else ()

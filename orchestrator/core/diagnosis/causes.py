@@ -43,6 +43,7 @@ class Cause(StrEnum):
     OUTSTANDING_BOUND = "outstanding-bound"
     QUESTIONS_UNWANTED = "questions-unwanted"
     WORKERS_RAISED = "workers-raised"
+    PODS_PAID = "pods-paid"
     STRAY_REFUSALS = "stray-refusals"
     CONCURRENCY = "concurrency"
     RATE_LIMIT = "rate-limit"

@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pods.paid_pod import PaidPod
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording, plain
@@ -219,6 +220,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     services: Sequence[ServiceState] = ()
     raised_workers: Sequence[RaisedWorkers] = ()
     """Of endpoints whose bounds nobody has put back yet."""
+
+    paid_pods: Sequence[PaidPod] = ()
+    """Those that work for runs, or have."""
 
     now: int = 0
     webhook_url: str | None = None

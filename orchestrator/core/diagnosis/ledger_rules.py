@@ -7,7 +7,9 @@ from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState
 from orchestrator.core.diagnosis.run_rules import refusal_of
 from orchestrator.core.jobs.deadlines import EXPIRING_US
+from orchestrator.core.pods.paid_pod import PodTrouble
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.units import MIB
 
@@ -120,4 +122,31 @@ def left_raised(facts: Facts) -> Iterator[Finding]:
             f"the endpoint still has {each.raised} instead of {each.before}, raised for a run: they are paid",
             f"raised {rough_duration(max(facts.now - each.since, 0))} ago, and not put back",
             advice=f"{restore}; whoever works on this ledger next puts them back, too",
+        )
+
+
+_PODS: Final = {
+    PodTrouble.LEFT: "the pod is still there, and nobody is at work who ends it: it is paid",
+    PodTrouble.STAYS: "the pod could not be ended so far: it is paid",
+    PodTrouble.IDLE: "the pod has nothing to do: it is paid",
+}
+
+
+def pods_without_work(facts: Facts) -> Iterator[Finding]:
+    """Pods that are paid and do nothing, or that nobody ends."""
+    for each in facts.paid_pods:
+        trouble = each.trouble(facts.now, is_worked_on=facts.is_worked_on)
+        if trouble is None:
+            continue
+        tidy = f"{facts.word(Suggestion(NextStep.RESTORE_WORKERS))}; whoever works on this ledger next ends it, too"
+        see = f"see to it in the account: its id is {each.shown}"
+        wait = f"its run, {each.run}, sends nothing: pause it, and its pods end"
+        cost = "" if not each.per_hour else f", for {money(each.per_hour)} an hour"
+        yield finding(
+            Cause.PODS_PAID,
+            each.shown,
+            _PODS[trouble],
+            f"for {each.run}, since {rough_duration(max(facts.now - each.since, 0))}{cost}",
+            advice={PodTrouble.LEFT: tidy, PodTrouble.STAYS: see, PodTrouble.IDLE: wait}[trouble],
+            needs_person=trouble is not PodTrouble.IDLE,
         )

@@ -23,6 +23,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     limit_rules.binding_limits,
     limit_rules.unwanted,
     ledger_rules.left_raised,
+    ledger_rules.pods_without_work,
     limit_rules.stray_refusals,
     service_rules.way,
     service_rules.health_answer,

@@ -25,6 +25,7 @@ from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
 from orchestrator.core.jobs.deadlines import EXPIRING_US
+from orchestrator.core.pods.paid_pod import PaidPod
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.units import HOUR_US, MINUTE_US
@@ -371,3 +372,20 @@ def test_a_rest_that_the_service_wants_of_questions_is_told_while_jobs_are_there
     assert finding.evidence == ("it wants none for 50 min more; 3 at the service",)
     assert found(replace(resting, unwanted_us=0)) == found(replace(resting, counts={"queued": 10})) == []
     assert Cause.QUESTIONS_UNWANTED not in found(resting, NOBODY)
+
+
+def test_pods_that_are_paid_for_nothing_are_told_with_what_ends_them() -> None:
+    left = PaidPod(name="in-ff-1", pod="p1", run="in", since=3_600_000_000, per_hour=0.5)
+    [found] = findings(Facts(ledger=NOBODY, paid_pods=[left], now=7_200_000_000))
+    assert (found.cause, found.about, found.needs_person) == (Cause.PODS_PAID, "p1", True)
+    assert found.evidence == ("for in, since 1 h, for 0.50 an hour",)
+    assert "restore workers" in found.advice
+    at_work = replace(NOBODY, holder="process 7", silent_us=0)
+    assert findings(Facts(ledger=at_work, paid_pods=[left], now=7_200_000_000)) == ()
+    stays = replace(left, ending_since=3_600_000_000, per_hour=0.0)
+    [found] = findings(Facts(ledger=at_work, paid_pods=[stays], now=7_200_000_000))
+    assert "could not be ended" in found.sentence
+    assert found.evidence == ("for in, since 1 h",)
+    idle = replace(left, ready_since=3_600_000_000)
+    [found] = findings(Facts(ledger=at_work, paid_pods=[idle], now=7_200_000_000))
+    assert ("nothing to do" in found.sentence, found.needs_person) == (True, False)

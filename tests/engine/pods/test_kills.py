@@ -4,16 +4,18 @@ that is paid, makes none twice, and all rows are done.
 Time is that of `tests.simulation`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.pods.pod_template import WhenDone
-from orchestrator.errors import Unanswered
+from orchestrator.api.inspect.paid_pods import left_paid
+from orchestrator.api.inspect.status import latest
+from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
 from tests.engine.pods.workplace import (
     TEMPLATE,
     Workplace,
@@ -134,28 +136,33 @@ def test_after_a_kill_another_run_ends_the_pods_that_nobody_wants(tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("template", [TEMPLATE, replace(TEMPLATE, when_done=WhenDone.STOP)], ids=["terminate", "stop"])
-def test_killed_at_each_commit_nothing_is_left_that_is_paid(tmp_path: Path, template: object, is_after: bool) -> None:
+def test_killed_at_each_commit_nothing_is_left_that_is_paid(
+    tmp_path: Path, template: PodTemplate, is_after: bool
+) -> None:
     number = 0
-    while True:
-        number += 1
-        (folder := tmp_path / str(number)).mkdir()
-        place = Workplace(folder)
-        watch = KillAtCommit(number, is_after=is_after)
-        place.more = {"lock": nobody_holds, "intake_lock": nobody_holds}
-        place.connect = partial(async_creator, commits=watch)
-        carry_out = partial(place.carry_out, JOBS, pod_template=template)
-        at_s = run_until_crash(lambda: place.served(carry_out), start_s=place.until_s)
-        if at_s is None:
-            break
-        place.until_s, place.connect = at_s + 150.0, async_creator
-        place.emulator.account.pods.on_stop = lambda _: None
-        place.world(place.tidy)
-        assert place.running == [], f"killed at commit {number}"
-        summary = place.world(carry_out)
-        assert summary.jobs["succeeded"] == JOBS, f"killed at commit {number}"
-        assert place.running == []
-        assert len(place.pods) <= 2
+    while killed_at(tmp_path / f"{number}", number := number + 1, template, is_after=is_after):
+        pass
     assert number > 15
+
+
+def killed_at(folder: Path, number: int, template: PodTemplate, *, is_after: bool) -> bool:
+    """Kills a run at that commit, tidies, and has it go on; False where it ended before."""
+    folder.mkdir()
+    place = Workplace(folder)
+    place.more = {"lock": nobody_holds, "intake_lock": nobody_holds}
+    place.connect = partial(async_creator, commits=KillAtCommit(number, is_after=is_after))
+    carry_out = partial(place.carry_out, JOBS, pod_template=template)
+    at_s = run_until_crash(lambda: place.served(carry_out), start_s=place.until_s)
+    if at_s is None:
+        return False
+    place.until_s, place.connect = at_s + 150.0, async_creator
+    place.emulator.account.pods.on_stop = lambda _: None
+    place.world(place.tidy)
+    assert place.running == [], f"killed at commit {number}"
+    summary = place.world(carry_out)
+    assert summary.jobs["succeeded"] == JOBS, f"killed at commit {number}"
+    assert (place.running, len(place.pods) <= 2) == ([], True)
+    return True
 
 
 class KillAtCommit:
@@ -179,3 +186,15 @@ class KillAtCommit:
         """After one."""
         if self.seen == self.number and self.is_after:
             self.crash.pull()
+
+
+def test_what_a_kill_has_left_is_told_and_no_longer_once_it_is_gone(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, is_ping, 1, is_done=True))
+    ledger = place.folder / "db"
+    workers, pods = anyio.run(left_paid, ledger)
+    assert (list(workers), [(each.run, each.pod is not None) for each in pods]) == ([], [("in", True)] * 2)
+    assert len(anyio.run(latest, ledger, None).paid_pods) == 2
+    place.until_s += 10.0
+    place.world(place.tidy)
+    assert anyio.run(left_paid, ledger).pods == []

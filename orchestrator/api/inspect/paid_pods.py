@@ -1,0 +1,42 @@
+"""What is paid of the runs of a ledger beside executions: their pods, and workers that were raised for them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from orchestrator.api.runs.run_costs import AT_SERVICE
+from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.pods.paid_pod import PaidPod, paid_pod
+from orchestrator.ledger import Ledger, holder, read_ledger
+
+
+async def paid_pods(ledger: Ledger) -> list[PaidPod]:
+    """The pods that may be there, oldest first."""
+    leases = await ledger.runs.pod_leases.all(open_only=True)
+    if not leases:
+        return []
+    runs = {run.id: run.name for run in await ledger.runs.all({lease.run for lease in leases})}
+    counts = {run: await ledger.runs.counts(run) for run in runs}
+    at_service = {run: sum(of_run.get(each.value, 0) for each in AT_SERVICE) for run, of_run in counts.items()}
+    return [
+        paid_pod(lease, runs.get(lease.run, "a run that was deleted"), at_service=at_service.get(lease.run, 0))
+        for lease in leases
+    ]
+
+
+class LeftPaid(NamedTuple):
+    """What processes have left that is paid."""
+
+    workers: Sequence[RaisedWorkers]
+    pods: Sequence[PaidPod]
+
+
+async def left_paid(path: Path) -> LeftPaid:
+    """What is paid of the runs of the ledger at `path`, where nobody is at work who puts it back. Raises `UsageError`
+    where there is no ledger.
+    """
+    async with read_ledger(path) as ledger:
+        if holder(path) is not None:
+            return LeftPaid([], [])
+        raised = [each.shown for each in await ledger.runs.scaling_overrides.all()]
+        return LeftPaid(raised, await paid_pods(ledger))
