@@ -17,6 +17,7 @@ def text_of(picture: Path) -> str:
     return html.unescape(" ".join(parts)).replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.slow
 def test_the_pictures_are_drawn_from_real_runs(tmp_path: Path) -> None:
     draw(tmp_path, jobs=40, workers=10)
 

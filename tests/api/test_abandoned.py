@@ -36,6 +36,7 @@ def test_who_comes_after_it_is_told_that_its_loop_is_closed(tmp_path: Path) -> N
     run(later, start_s=60)
 
 
+@pytest.mark.slow
 def test_who_follows_one_is_told_once_that_it_stands_still(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with desk(tmp_path) as d, AsyncExitStack() as opened:

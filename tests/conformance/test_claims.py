@@ -175,6 +175,7 @@ async def test_numbers_of_two_processes_never_meet_and_are_hardly_ahead_of_their
     assert len(set(given)) == len(given)
 
 
+@pytest.mark.slow
 async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         await a_run(ledger, 20_000)
@@ -317,6 +318,7 @@ async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_nu
         assert await ledger.jobs.next_queued_at(run=1, endpoint=1, by_retry=False, now=NOW, after=NOW) == NOW + S
 
 
+@pytest.mark.slow
 async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again(
     open_file: OpenLedger,
 ) -> None:

@@ -215,6 +215,7 @@ def test_a_migration_that_is_cut_off_leaves_nothing_behind(size: int, tmp_path: 
     assert version_of(path) == SCHEMA_VERSION
 
 
+@pytest.mark.slow
 def test_the_scripts_are_found_inside_an_installed_package(tmp_path: Path) -> None:
     import orchestrator
 

@@ -15,6 +15,7 @@ ALGORITHMS = (Algorithm.SLIDING_LOG, Algorithm.FIXED_WINDOW, Algorithm.TOKEN_BUC
 is a tenth of these short windows, and more than a bucket of four holds; the command has windows of ten seconds."""
 
 
+@pytest.mark.slow
 def test_no_request_of_real_processes_is_refused() -> None:
     uses = measure(RoundTrips(least_ms=1, most_ms=20, use_percent_min=0), LIMITS, windows=3, algorithms=ALGORITHMS)
     assert {(use.algorithm, use.operation) for use in uses} == {(a, o) for a in ALGORITHMS for o in LIMITS}

@@ -430,6 +430,7 @@ def trace_of(path: Path, seed: int) -> list[tuple[int, str]]:
     return trace
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace_and_another_seed_another(tmp_path: Path) -> None:
     traces = [trace_of(tmp_path / f"ledger-{number}", seed) for number, seed in enumerate((1, 1, 2))]
     assert len(traces[0]) > 20

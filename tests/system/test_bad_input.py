@@ -53,6 +53,7 @@ def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service) ->
     assert not (desk.folder / "out.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Service) -> None:
     config = {"accessId": SECRET, "accessSecret": SECRET, "bucketName": "b"}
     desk.write("in.jsonl", lines_of([{"input": {"p": 1}, "s3Config": config}]))

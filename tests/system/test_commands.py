@@ -41,6 +41,7 @@ def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, se
     assert "it holds from the next start" in offline.stderr
 
 
+@pytest.mark.slow
 def test_a_priority_is_taken_on_beside_the_run_and_kept(desk: Desk, service: Service) -> None:
     program = begun(desk, service)
     for weight in ("7", "-5"):

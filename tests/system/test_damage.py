@@ -25,6 +25,7 @@ def root_page_of(path: Path, table: str) -> int:
         return int(connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0])
 
 
+@pytest.mark.slow
 def test_a_damaged_page_is_recognised_where_it_is_met_and_found_by_verify(desk: Desk, service: Service) -> None:
     desk.inputs(JOBS)
     command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST)
@@ -131,6 +132,7 @@ def test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_sent(desk: Desk,
     assert len(desk.call("results", "prompts").stdout.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_another_program_that_takes_the_lock_again_and_again_is_waited_for(
     desk: Desk, service: Service, stopped: Program
 ) -> None:

@@ -80,6 +80,7 @@ async def test_what_was_created_is_deleted_also_after_a_ctrl_c(capsys: pytest.Ca
     assert (account.secrets.list(), account.templates.list(), account.endpoints.list()) == ((), (), ())
 
 
+@pytest.mark.slow
 def test_whoever_asks_for_help_deploys_nothing() -> None:
     told = subprocess.run(
         [sys.executable, EXAMPLE, "--help"], env={}, capture_output=True, text=True, timeout=60, check=False

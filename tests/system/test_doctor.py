@@ -13,6 +13,7 @@ pytestmark = pytest.mark.system
 JOBS = 20
 
 
+@pytest.mark.slow
 def test_webhooks_that_lead_nowhere_a_disk_that_fills_up_and_nobody_at_work(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(JOBS)

@@ -34,6 +34,7 @@ def test_raised_limits_are_bounded_by_the_files_that_may_be_open(desk: Desk, ser
     assert (ended.summary["uncertain"]["seen"], len(service.accepted())) == (0, JOBS)
 
 
+@pytest.mark.slow
 def test_the_limit_of_open_files_is_raised_without_a_listener_too(desk: Desk, service: Service) -> None:
     service.change(answer_after_s=0.3)
     desk.inputs(JOBS)

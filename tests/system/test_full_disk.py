@@ -22,6 +22,7 @@ def files_up_to(size: int) -> partial[None]:
     return partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_before_the_first_write_is_told_and_nothing_is_sent(desk: Desk, service: Service) -> None:
     desk.inputs(JOBS, padding="x" * 1_000)
     command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST)
@@ -71,6 +72,7 @@ def test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_
     assert uncertain["seen"] <= unanswered
 
 
+@pytest.mark.slow
 def test_no_space_for_the_results_leaves_no_half_of_them(desk: Desk, service: Service) -> None:
     desk.inputs(200, filler=50_000)  # repeated letters: little in the ledger, which packs them, and 10 MB of results
 

@@ -42,6 +42,7 @@ def at_work(desk: Desk, service: Service, jobs: int = 10) -> Iterator[Program]:
         yield first
 
 
+@pytest.mark.slow
 def test_a_second_run_is_served_by_the_process_that_works_and_ends_as_if_it_had_worked_itself(
     desk: Desk, service: Service
 ) -> None:
@@ -86,6 +87,7 @@ def test_who_follows_goes_on_in_the_place_of_a_process_that_ends(
     assert Counter(Counter(each["n"] for each in service.accepted()).values()) == {3: 20}, "nobody was paid twice"
 
 
+@pytest.mark.slow
 def test_who_follows_goes_on_at_once_when_the_run_of_the_process_that_works_is_over(
     desk: Desk, service: Service
 ) -> None:
@@ -103,6 +105,7 @@ def test_who_follows_goes_on_at_once_when_the_run_of_the_process_that_works_is_o
     assert len(service.accepted()) == 60, "nothing is paid for twice"
 
 
+@pytest.mark.slow
 def test_who_leaves_off_following_or_is_killed_changes_nothing(desk: Desk, service: Service) -> None:
     desk.inputs(20, "two.jsonl")
     with at_work(desk, service) as first:
@@ -187,6 +190,7 @@ def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Servic
     assert first.ended().exit_code == 0
 
 
+@pytest.mark.slow
 def test_serve_works_on_every_run_until_it_is_stopped_and_only_once(desk: Desk, service: Service) -> None:
     desk.inputs(20, "two.jsonl")
     with at_work(desk, service) as first:
@@ -240,6 +244,7 @@ def test_a_further_service_is_reached_by_the_key_of_its_own(desk: Desk, services
     assert len(there.accepted()) == 20
 
 
+@pytest.mark.slow
 def test_detach_returns_once_its_run_is_under_way_and_it_goes_on(desk: Desk, service: Service) -> None:
     desk.inputs(20, "one.jsonl")
     desk.inputs(20, "two.jsonl")
@@ -259,6 +264,7 @@ def test_detach_returns_once_its_run_is_under_way_and_it_goes_on(desk: Desk, ser
     assert len(desk.ids("one.out")) == 20
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_before_a_detached_run_is_under_way_is_told_where_it_was_begun(
     desk: Desk, service: Service
 ) -> None:

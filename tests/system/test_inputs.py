@@ -125,6 +125,7 @@ def test_in_the_folder_of_its_ledger_a_run_takes_no_file_of_its_own_for_an_input
         assert [row["output"]["name"] for row in desk.rows("texts/out.jsonl")] == ["a.txt", "b.txt"]
 
 
+@pytest.mark.slow
 def test_a_run_writes_what_it_was_told_and_goes_on_so(desk: Desk) -> None:
     desk.write(
         "echo.py",

@@ -106,6 +106,7 @@ def test_the_same_command_given_twice_at_once_simply_works(desk: Desk, service: 
     assert len(desk.ids("two.out")) == 5
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_for_who_takes_in_holds_up_nobody_else(desk: Desk, service: Service) -> None:
     with at_work(desk, service):
         desk.inputs(2_000, "two.jsonl", padding="x" * 1_000)
@@ -121,6 +122,7 @@ def test_a_disk_that_is_full_for_who_takes_in_holds_up_nobody_else(desk: Desk, s
     assert desk.states() == {"succeeded": 13}
 
 
+@pytest.mark.slow
 def test_a_ledger_that_disappears_while_rows_are_taken_in_is_told_by_everybody(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(10, "one.jsonl")

@@ -91,6 +91,7 @@ def test_a_ledger_that_is_lost_under_a_run_is_noticed_and_saved(
     goes_on(desk, service, saved[1])
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_moved_with_all_that_belongs_to_it_is_not_copied_but_named(
     desk: Desk, service: Service
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_ledger_that_is_moved_with_all_that_belongs_to_it_is_not_copied_but_na
     goes_on(desk, service, str(there))
 
 
+@pytest.mark.slow
 def test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was(desk: Desk, service: Service) -> None:
     program = at_work(desk, service)
 

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.system
 HANDLERS = "def same(job):\n    return dict(job['input'])\n"
 
 
+@pytest.mark.slow
 def test_the_example_of_a_report_goes_from_captions_to_a_file_as_it_stands(desk: Desk) -> None:
     shutil.copytree(ROOT / "examples" / "report", desk.folder / "report", ignore=shutil.ignore_patterns("__pycache__"))
     assert desk.call("apply", "report/report.toml").exit_code == 0

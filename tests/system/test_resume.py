@@ -193,6 +193,7 @@ def test_a_killed_run_of_a_function_of_ones_own_goes_on_and_counts_nothing_as_lo
     assert "may be paid again" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_killed_while_it_reads_the_input_it_keeps_nothing_of_it(desk: Desk, service: Service) -> None:
     command = ("run", "in.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json", *FAST)
     os.mkfifo(desk.folder / "in.jsonl")

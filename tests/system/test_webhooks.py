@@ -51,6 +51,7 @@ def test_with_the_listener_down_for_the_whole_run_everything_is_collected_by_ask
     assert service.counted("hooks_refused") >= JOBS
 
 
+@pytest.mark.slow
 def test_with_a_third_of_the_webhooks_lost_the_rest_is_asked_for(desk: Desk, services: Callable[..., Service]) -> None:
     service = services(retention_s=RETENTION_S, hooks_lost=0.3)
 
@@ -61,6 +62,7 @@ def test_with_a_third_of_the_webhooks_lost_the_rest_is_asked_for(desk: Desk, ser
     assert lost <= summary["requests"]["status"] <= JOBS + lost  # a busy machine's webhooks are late, and asked for
 
 
+@pytest.mark.slow
 def test_with_every_webhook_sent_twice_each_result_counts_once(desk: Desk, services: Callable[..., Service]) -> None:
     service = services(retention_s=RETENTION_S, hook_copies=2)
 

@@ -124,6 +124,7 @@ WITHOUT: tuple[tuple[Mapping[str, int], tuple[str, ...]], ...] = (
 """What the service is without, and the GPUs for which what is left has no words."""
 
 
+@pytest.mark.slow
 async def test_one_script_has_the_same_result_by_each_interface_and_with_the_older_ones_gone() -> None:
     """Creating, changing, listing by pages of two and deleting; REST v1 names GPU types, GraphQL pools, v2 both."""
     told: dict[tuple[str, str], list[object]] = {}

@@ -195,6 +195,7 @@ async def slow() -> httpx.Response:
     return httpx.Response(204)
 
 
+@pytest.mark.slow
 async def test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it(tmp_path: Path) -> None:
     cut_off = httpx.ReadError("reset")  # it may have taken it, and is told once more
     receiver = Receiver(httpx.ConnectError("no"), hanging, 500, with_html, elsewhere, 429, cut_off, slow)
@@ -423,6 +424,7 @@ def test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id(tmp
     assert receiver.got[0].content == receiver.got[1].content
 
 
+@pytest.mark.slow
 def test_killed_at_a_commit_each_news_is_owed_once(tmp_path: Path) -> None:
     """Every fifth one is met, half of them before and half of them after."""
     worlds: list[Sequence[str]] = []

@@ -161,6 +161,7 @@ async def test_the_lineage_of_a_row_is_told_from_the_input_to_the_last_stage(tmp
             await flow_lineage(tmp_path / "l.db", name, "r9", READING)
 
 
+@pytest.mark.slow
 async def test_a_row_is_handed_over_while_upstream_goes_on(tmp_path: Path) -> None:
     transport = service()
     async with flowing(tmp_path, transport=transport) as p:
@@ -205,6 +206,7 @@ async def test_a_step_that_raises_is_a_failed_job_downstream_which_can_be_made_a
         assert await handed_over(p, f"{name}/caption", f"{name}/embed") == [1, 1, 0, 1]
 
 
+@pytest.mark.slow
 async def test_a_step_that_raises_no_ordinary_error_stops_no_hand_over(tmp_path: Path) -> None:
     for kind in ("cancelled", "exit", "generator_exit", "own"):
         folder = tmp_path / kind
@@ -247,6 +249,7 @@ async def test_a_row_with_a_resume_of_its_own_is_none_for_a_resumable_stage(tmp_
         assert "resume" in (job.message or "")
 
 
+@pytest.mark.slow
 async def test_too_many_failed_rows_of_a_later_stage_hold_the_flow(tmp_path: Path) -> None:
     async with flowing(tmp_path, transport=service()) as p:
         name = await triggered(p, three_stages(tmp_path, rows=40, first="fail_odd", max_failed=50_000))

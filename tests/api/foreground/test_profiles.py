@@ -91,6 +91,7 @@ class Accounts:
         return Service(address_of(connection.serverless_url), connection.api_key, clock, transport=Noting())
 
 
+@pytest.mark.slow
 async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, VirtualClock())
     async with accounts.service.serving():

@@ -65,6 +65,7 @@ async def test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothi
     assert line.endswith(rb"] no \u202etxt.exe\x1b[2J\r2026 all is well")
 
 
+@pytest.mark.slow
 async def test_the_log_says_why_a_run_was_given_up(tmp_path: Path) -> None:
     log = tmp_path / "l.log"
     async with desk_in(tmp_path, workers=0) as desk:

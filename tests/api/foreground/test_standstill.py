@@ -67,6 +67,7 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk, anyio.create_task_group() as group:
         console = Looker(desk.clock)
@@ -79,6 +80,7 @@ async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_a_run_whose_jobs_only_take_long_is_held_up_by_nothing(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 600.0) as desk, anyio.create_task_group() as group:
         console = Looker(desk.clock)

@@ -90,6 +90,7 @@ async def test_an_endpoint_that_there_is_not_is_refused_before_anything_is_queue
             await limits_set(d.ledger, "captions", {Operation.RUN: Limit(1, 1)}, endpoint="bgi")
 
 
+@pytest.mark.slow
 async def test_another_process_collects_what_is_outstanding_elsewhere_and_sends_the_rest_there(tmp_path: Path) -> None:
     async with failed(tmp_path, 30, workers=4) as d:
         async with d.orchestrator() as orc:
@@ -105,6 +106,7 @@ async def test_another_process_collects_what_is_outstanding_elsewhere_and_sends_
         assert d.service.paid == 60, "nothing was paid twice"
 
 
+@pytest.mark.slow
 async def test_the_limits_of_the_other_endpoint_hold_there_and_a_pause_too(tmp_path: Path) -> None:
     async with failed(tmp_path, 20) as d, d.orchestrator() as orc:
         run = await orc.run("captions")
@@ -138,6 +140,7 @@ async def test_what_runs_elsewhere_is_cancelled_there(tmp_path: Path) -> None:
         assert (run.counts["cancelled"], await done_at(d, BIG)) == (3, 0)
 
 
+@pytest.mark.slow
 async def test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_more(tmp_path: Path) -> None:
     async with failed(tmp_path, 4) as d, d.orchestrator() as orc:
         run = await orc.run("captions")

@@ -60,6 +60,7 @@ async def test_a_fire_becomes_a_run_with_its_results_written_and_its_input_told_
     assert (tmp_path / f"out-{FIRST}.jsonl.errors.jsonl").read_text() == ""
 
 
+@pytest.mark.slow
 async def test_one_runs_at_a_time_in_the_order_of_fires_and_a_backfill_behind_them(tmp_path: Path) -> None:
     transport = Scripted(run=accepting(), status=lambda asked: says("IN_PROGRESS", asked.remote_id))
     async with flowing(tmp_path, transport=transport) as p:
@@ -73,6 +74,7 @@ async def test_one_runs_at_a_time_in_the_order_of_fires_and_a_backfill_behind_th
         assert list((await p.states()).values()) == ["succeeded"] * 4
 
 
+@pytest.mark.slow
 async def test_a_flow_waits_for_its_input_and_fails_without_it(tmp_path: Path) -> None:
     pipeline = a_pipeline(tmp_path, every(0.5), input_="late.jsonl", wait_for_input_us=10 * MINUTE_US)
     async with flowing(tmp_path) as p:
@@ -194,6 +196,7 @@ async def test_too_many_failed_rows_hold_the_flow_until_a_person_goes_on(tmp_pat
         assert (flow.state, flow.why) == ("partial", "25 jobs of 200 without a result")
 
 
+@pytest.mark.slow
 async def test_a_paused_flow_sends_nothing_and_a_cancelled_one_ends_with_its_run(tmp_path: Path) -> None:
     transport = never_ending()
     async with flowing(tmp_path, transport=transport) as p:
@@ -228,6 +231,7 @@ async def test_one_that_waits_for_its_input_is_cancelled_at_once(tmp_path: Path)
         assert (await p.flow(FIRST)).state == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_replaced_flow_is_cancelled_and_the_new_one_begins_when_it_has_ended(tmp_path: Path) -> None:
     transport = never_ending()
     async with flowing(tmp_path, transport=transport) as p:

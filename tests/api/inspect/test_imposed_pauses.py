@@ -79,6 +79,7 @@ async def test_while_it_lasts_status_says_that_no_question_is_wanted(tmp_path: P
         assert seen.finding is None
 
 
+@pytest.mark.slow
 async def test_a_service_that_answers_most_questions_with_that_wish_gets_single_ones(tmp_path: Path) -> None:
     def status(asked: Asked) -> Reply:
         return COMPLETED if asked.at_s > KEPT_S - 60 else HOUR
@@ -103,6 +104,7 @@ async def test_a_rate_limit_header_that_leaves_nothing_for_an_hour_loses_no_resu
         assert await p.counts() == {"succeeded": 300}
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_refused_until_shortly_before_results_are_gone_loses_none(tmp_path: Path) -> None:
     def while_refused(asked: Asked) -> Reply:
         return Reply(401) if asked.at_s < KEPT_S - 100 else COMPLETED

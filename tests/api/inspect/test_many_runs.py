@@ -55,6 +55,7 @@ def key(table: str) -> str:
     return "id" if table == "runs" else "run_id"
 
 
+@pytest.mark.slow
 async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await with_one_run(ledger)

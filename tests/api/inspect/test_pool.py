@@ -38,6 +38,7 @@ CONNECTION = ConnectionSettings(serverless_url=URL, api_key="key")
 AWAY = Scaling(workers_min=4, workers_max=4, machines=0)
 
 
+@pytest.mark.slow
 async def test_a_member_that_is_not_well_holds_up_nothing_and_is_told(tmp_path: Path) -> None:
     async with (
         desk(tmp_path, endpoints=POOL, scaling={ENDPOINT: AWAY}, seconds=lambda _: 5.0) as d,

@@ -21,6 +21,7 @@ async def seen(p: Process, held_by: str | None = "process 7") -> RunStatus:
     return status
 
 
+@pytest.mark.slow
 async def test_jobs_a_second_are_those_of_the_last_minute_and_tell_when_it_is_done(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=2, seconds=lambda _: 4.0)

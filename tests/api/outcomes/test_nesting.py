@@ -40,6 +40,7 @@ async def deeper(p: Process, folder: Path, calls: int = DEEPER) -> None:
         await write_files(p.ledger, p.run.id, folder / "out", folder / "err")
 
 
+@pytest.mark.slow
 async def test_an_output_that_could_be_collected_can_be_written_and_others_keep_nothing_up(tmp_path: Path) -> None:
     lines = [b'{"custom_id":"d-%d","n":%d}' % (depth, depth) for depth in DEPTHS]
     rows = [row for row in read_rows(io.BytesIO(b"\n".join(lines)), environ={}) if isinstance(row, Row)]

@@ -166,6 +166,7 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
 # --- export
 
 
+@pytest.mark.slow
 async def test_outcomes_come_in_input_order_page_by_page(tmp_path: Path) -> None:
     jobs = PAGE_JOBS + 3
     async with process(tmp_path / "db", Scripted(run=numbered(), status=COMPLETED), jobs=jobs) as p:

@@ -144,6 +144,7 @@ async def test_what_was_taken_again_is_handed_over_like_any_other_row(tmp_path: 
 # --- crashes
 
 
+@pytest.mark.slow
 def test_killed_at_a_commit_each_row_has_one_end_and_what_was_reused_was_not_sent(tmp_path: Path) -> None:
     """At every eighth."""
     killing = Killing()

@@ -31,6 +31,7 @@ def test_it_gives_results_in_a_script(tmp_path: Path) -> None:
     assert doubled(tmp_path) == [0, 2, 4]
 
 
+@pytest.mark.slow
 def test_it_works_in_a_thread_beside_a_loop_that_runs(tmp_path: Path) -> None:
     async def main() -> list[int]:
         with ThreadPoolExecutor(1) as threads:
@@ -70,6 +71,7 @@ def test_what_goes_wrong_is_raised_plainly_where_the_results_are_read(tmp_path: 
     assert (refused.value.taken, refused.value.__cause__) == (1, None)
 
 
+@pytest.mark.slow
 def test_without_a_name_what_it_gives_is_of_these_inputs_only(tmp_path: Path) -> None:
     for n in (1, 2):
         found = [result.output for result in orchestrator.map(double, [{"n": n}], ledger=tmp_path / "l.db")]

@@ -99,6 +99,7 @@ async def test_what_cannot_be_is_refused_in_the_words_of_a_program(tmp_path: Pat
             await orc.flow("p@2")
 
 
+@pytest.mark.slow
 async def test_a_backfill_gives_the_flow_of_each_fire_whether_it_is_new_or_not(tmp_path: Path) -> None:
     async with desk(tmp_path) as d, d.orchestrator() as orc:
         await orc.apply(pipeline(tmp_path, schedule=Schedule(every="24h")))
@@ -140,6 +141,7 @@ async def test_it_fires_while_it_serves_and_not_before_or_after(tmp_path: Path) 
         assert d.service.paid == 12
 
 
+@pytest.mark.slow
 async def test_a_program_that_joins_hands_over_and_goes_on_where_the_other_ends(tmp_path: Path) -> None:
     async with (
         desk(tmp_path, workers=1, seconds=lambda _: 5.0) as d,

@@ -202,6 +202,7 @@ async def test_a_loop_that_is_left_or_cancelled_leaves_the_run_resumable(tmp_pat
         assert d.service.paid == 6
 
 
+@pytest.mark.slow
 async def test_a_second_program_joins_the_first_and_takes_over_when_that_ends(tmp_path: Path) -> None:
     async with desk(tmp_path, workers=1) as d, d.orchestrator() as second_to_be:
         first = second_to_be
@@ -321,6 +322,7 @@ async def test_a_run_is_paused_and_goes_on_and_is_cancelled(tmp_path: Path) -> N
             await run.retry()
 
 
+@pytest.mark.slow
 async def test_resumable_jobs_say_how_far_they_are_and_are_cancelled_at_a_checkpoint(tmp_path: Path) -> None:
     work = LongWork(work_s=2_000, report_every_s=20, checkpoint_every_s=200)
     async with desk(tmp_path, long_work=work) as d, d.orchestrator() as orc:
@@ -368,6 +370,7 @@ async def test_a_mistyped_endpoint_is_mended_by_the_right_one_under_the_same_nam
             await orc.submit(numbers(5), endpoint="unknown", name="captions")
 
 
+@pytest.mark.slow
 async def test_resume_gives_a_mistyped_run_its_endpoint_while_another_process_works(tmp_path: Path) -> None:
     async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
         other = await orc.submit(numbers(1), endpoint=ENDPOINT, name="other")

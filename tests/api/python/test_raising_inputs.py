@@ -51,6 +51,7 @@ Make = Callable[[str], Any]
 MADE = pytest.mark.parametrize("inputs", [In, Awaited], ids=["in a thread", "async"])
 
 
+@pytest.mark.slow
 @MADE
 async def test_a_program_is_raised_what_its_inputs_raise_and_the_run_goes_on(tmp_path: Path, inputs: Make) -> None:
     async with desk(tmp_path) as d, d.orchestrator() as orc:

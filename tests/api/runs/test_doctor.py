@@ -40,6 +40,7 @@ def slow(_: object) -> float:
     return 600.0
 
 
+@pytest.mark.slow
 async def test_nothing_is_found_of_a_run_that_goes_on_and_of_one_that_has_ended(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=5, seconds=lambda _: 10.0)
@@ -201,6 +202,7 @@ async def test_what_stops_the_sending_is_tried_for_a_minute_and_then_said(
         assert await patient.causes() == [Cause.NO_PROCESS], "the endpoint is there, as it says itself"
 
 
+@pytest.mark.slow
 async def test_a_service_out_of_reach_comes_before_results_that_expire_of_it(tmp_path: Path) -> None:
     clock, unplugged = VirtualClock(), Unplugged()
     service = SimulatedService(clock, workers=1, seconds=slow)

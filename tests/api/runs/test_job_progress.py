@@ -144,6 +144,7 @@ async def test_the_cancel_leaves_as_soon_as_the_grace_is_over(tmp_path: Path) ->
         assert 0 <= cancel.at_s - over_s < 1
 
 
+@pytest.mark.slow
 async def test_who_cancels_again_without_a_grace_waits_no_longer(tmp_path: Path) -> None:
     transport = Scripted(status=shows(1, 1), cancel=CANCELLED)
     async with process(tmp_path / "db", transport, settings=settings()) as p:

@@ -87,6 +87,7 @@ def surroundings(service: SimulatedService, clock: VirtualClock) -> Dependencies
     )
 
 
+@pytest.mark.slow
 async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path) -> None:
     clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, seed=1, faults=Faults(lost_answer=0.02), workers=50)
@@ -99,6 +100,7 @@ async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path
     assert (tmp_path / "errors.jsonl").read_text() == ""
 
 
+@pytest.mark.slow
 async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_second(tmp_path: Path) -> None:
     clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=50)

@@ -41,6 +41,7 @@ async def done_at(d: Desk) -> dict[str, int]:
         return {each.endpoint: each.done for each in (await members_by_run(ledger, [run])).get(run.id, ())}
 
 
+@pytest.mark.slow
 async def test_a_run_whose_workers_are_away_gets_help_and_stays_the_same_run(tmp_path: Path) -> None:
     away = Scaling(workers_min=4, workers_max=4, machines=0)
     async with desk(tmp_path, endpoints=POOL, scaling={ENDPOINT: away}, seconds=lambda _: 5.0) as d:
@@ -50,6 +51,7 @@ async def test_a_run_whose_workers_are_away_gets_help_and_stays_the_same_run(tmp
         assert (await run_now(d)).endpoint == ENDPOINT, "where it began"
 
 
+@pytest.mark.slow
 async def test_who_is_left_out_later_gets_no_more_and_what_is_there_is_collected(tmp_path: Path) -> None:
     async with desk(tmp_path, endpoints=POOL, workers=2, seconds=lambda _: 5.0) as d:
         before = await work_on(d, POOL, seconds=12)

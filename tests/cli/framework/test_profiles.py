@@ -107,6 +107,7 @@ OF_ACCOUNT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["work", "home"])
 def test_no_command_of_an_account_has_a_key_or_an_address_of_another(profile: str) -> None:
     write("".join(ELSEWHERE.replace("NAME", name) for name in ("work", "home")))

@@ -58,6 +58,7 @@ def kind_of(address: str) -> str:
     return re.sub(r"\d+", "N", address.partition("?")[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strips", [True, False], ids=["stripped", "kept"])
 async def test_people_sign_in_look_at_everything_and_act_below_the_prefix(tmp_path: Path, strips: bool) -> None:
     path, clock = tmp_path / "l.db", VirtualClock()

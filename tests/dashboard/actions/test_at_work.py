@@ -45,6 +45,7 @@ async def test_a_kind_is_tried_again_from_its_page_and_what_came_of_it_is_told(t
         assert (await site.json("/actions"))["actions"][0]["way"] == "python"
 
 
+@pytest.mark.slow
 async def test_a_kind_is_given_up_from_its_page_once_however_often_it_is_confirmed(tmp_path: Path) -> None:
     def work(raw: bytes, _number: int) -> Answer:
         return Answer(error="CUDA out of memory" if json.loads(raw)["n"] <= 2 else "no such file")
@@ -76,6 +77,7 @@ async def test_a_kind_is_given_up_from_its_page_once_however_often_it_is_confirm
         await run.cancel()
 
 
+@pytest.mark.slow
 async def test_a_run_is_paused_changed_and_cancelled_while_it_goes_on(tmp_path: Path) -> None:
     async with (
         desk(tmp_path, seconds=lambda _: 30.0, workers=2) as d,
@@ -146,6 +148,7 @@ async def test_what_nobody_does_now_is_done_once_by_whoever_works_next(tmp_path:
             assert (await site.json("/actions/1"))["outcome"].startswith("2 failed jobs are queued again")
 
 
+@pytest.mark.slow
 async def test_flows_and_schedules_are_asked_from_their_pages(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"input": {"n": 1}}\n{"input": {"n": 2}}\n')
     is_mended = False

@@ -25,6 +25,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
+@pytest.mark.slow
 async def test_each_thing_that_needs_somebody_has_its_cause_its_time_its_link_and_its_cure(tmp_path: Path) -> None:
     async with looking(tmp_path) as site:
         found = {need["kind"]: need for need in (await site.json("/"))["needs"]}

@@ -24,6 +24,7 @@ def test_each_figure_is_explained() -> None:
     assert rows_of("Figure") == list(dict.fromkeys(labels))
 
 
+@pytest.mark.slow
 async def test_each_chart_is_explained(tmp_path: Path) -> None:
     async with a_night(tmp_path) as site:
         charts = (await site.json(f"/runs/{NIGHT}"))["charts"]

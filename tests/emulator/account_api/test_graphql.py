@@ -213,6 +213,7 @@ async def test_the_official_sdks_own_mutation_creates_a_template() -> None:
     assert (saved["env"], saved["containerDiskInGb"], saved["volumeInGb"]) == ([{"key": "A", "value": "1"}], 10, 0)
 
 
+@pytest.mark.slow
 async def test_the_official_sdks_own_documents_manage_endpoints() -> None:
     """Those of `runpod.create_endpoint`, `get_endpoints` and `update_endpoint_template`, unchanged."""
     from runpod.api.mutations.endpoints import (  # type: ignore[import-untyped]

@@ -13,6 +13,7 @@ def test_a_chunk_of_the_longest_length_stays_whole() -> None:
     assert (len(raw), list(split(raw))) == (CHUNK_BYTES_MAX, [raw])
 
 
+@pytest.mark.slow
 @given(st.text(alphabet='ab"é\u0000😀', min_size=1, max_size=9))
 def test_a_longer_text_is_split_into_texts_that_make_it_up(pattern: str) -> None:
     text = pattern * (CHUNK_BYTES_MAX // len(pattern.encode()) + 1)

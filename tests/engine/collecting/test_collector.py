@@ -275,6 +275,7 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         assert service.paid == service.counts.submitted.total() == 60
 
 
+@pytest.mark.slow
 async def test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written(tmp_path: Path) -> None:
     jobs, size = 24, 4 * 1024 * 1024
     output = json.dumps("x" * size)

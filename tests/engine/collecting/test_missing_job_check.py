@@ -81,6 +81,7 @@ async def test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_
         assert (await p.counts()).get("lost", 0) == 0
 
 
+@pytest.mark.slow
 async def test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well(
     tmp_path: Path,
 ) -> None:

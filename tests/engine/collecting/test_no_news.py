@@ -156,6 +156,7 @@ async def test_one_job_of_which_the_service_can_say_nothing_is_no_outage(tmp_pat
         assert not any("no question is answered" in warning for warning in p.warnings)
 
 
+@pytest.mark.slow
 async def test_nothing_is_sent_into_a_maintenance_where_even_the_health_is_a_page(tmp_path: Path) -> None:
     def during(otherwise: Reply) -> Reply:
         return PAGE if MAINTENANCE_AT_S <= anyio.current_time() < 120 else otherwise

@@ -36,6 +36,7 @@ async def collected(p: Process) -> float:
     return p.api.limiter.figures(Operation.STATUS).sent / JOBS
 
 
+@pytest.mark.slow
 async def test_with_questions_to_spare_polling_takes_about_five_for_each_job(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=JOBS, seconds=lasting)
@@ -79,6 +80,7 @@ async def test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service
         assert p.api.limiter.figures(Operation.STATUS).sent <= 4 * 3
 
 
+@pytest.mark.slow
 async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=JOBS, seconds=lasting)
@@ -96,6 +98,7 @@ async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_
         assert p.endpoint.estimates.webhook_health.healthy
 
 
+@pytest.mark.slow
 async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_told_once(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=30, seconds=lasting)

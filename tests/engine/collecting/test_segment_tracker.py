@@ -228,6 +228,7 @@ async def test_a_checkpoint_that_is_too_large_is_told_of_and_the_one_before_stan
 # --- questions
 
 
+@pytest.mark.slow
 async def test_a_job_of_a_week_is_asked_for_at_its_deadlines_only_where_nobody_wants_to_know(tmp_path: Path) -> None:
     """Seven days of `IN_PROGRESS`, at the pace of the service; a hundred times as fast here."""
     week_s = WEEK_MS / 1_000 / SCALE

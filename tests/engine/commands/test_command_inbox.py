@@ -188,6 +188,7 @@ async def test_a_job_whose_request_is_under_way_is_cancelled_once_that_is_answer
         assert await counts(p, p.run.id) == {"cancelled": 1}
 
 
+@pytest.mark.slow
 async def test_nothing_waits_for_what_goes_through_many_jobs_and_to_cancel_the_run_cuts_it_short(
     tmp_path: Path,
 ) -> None:

@@ -77,6 +77,7 @@ async def test_results_that_are_none_any_more_are_tried_again_by_policy(tmp_path
         assert await contradictions(d) == ()
 
 
+@pytest.mark.slow
 async def test_without_attempts_left_they_have_failed_and_are_results_again_once_they_fit(tmp_path: Path) -> None:
     async with desk(tmp_path) as d:
         await done(d, max_attempts=1)
@@ -105,6 +106,7 @@ async def test_what_fails_for_another_reason_by_now_tells_that_one(tmp_path: Pat
         assert (again.rejected, again.failed_otherwise) == (0, 0)
 
 
+@pytest.mark.slow
 async def test_of_a_cancelled_run_nothing_is_tried_again(tmp_path: Path) -> None:
     async with desk(tmp_path, workers=1, seconds=lambda _: 10.0) as d:
         async with d.orchestrator() as orc:

@@ -126,6 +126,7 @@ async def test_jobs_that_are_lost_by_chance_change_nothing(tmp_path: Path) -> No
         assert p.endpoint.estimates.retention_us(p.run.id) == AGREED_S * SECOND
 
 
+@pytest.mark.slow
 async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_safe_and_sends_less_ahead(
     tmp_path: Path,
 ) -> None:

@@ -219,6 +219,7 @@ class Dynamic:
         return httpx.Response(200, json={"id": "x"})
 
 
+@pytest.mark.slow
 async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=True)
     async with world(tmp_path / "l.db", requests_per_worker=100, answer=service.answer) as there:

@@ -90,6 +90,7 @@ async def test_a_hint_that_comes_while_the_question_is_on_its_way_is_remembered(
         ]
 
 
+@pytest.mark.slow
 async def test_a_run_whose_every_execution_fails_says_so_early_and_stops_where_that_is_wanted(tmp_path: Path) -> None:
     settings = RunSettings(max_attempts=1, stop_after_failures=25)
     transport = Scripted(run=numbered(), status=says("FAILED", error="CUDA error: no kernel image"))

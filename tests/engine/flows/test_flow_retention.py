@@ -122,6 +122,7 @@ async def test_nothing_of_it_is_done_in_long_transactions(tmp_path: Path) -> Non
         assert p.ledger.runs.intakes.pace is not p.ledger.runs.removals.pace
 
 
+@pytest.mark.slow
 def test_killed_at_a_commit_the_next_process_removes_the_rest(tmp_path: Path) -> None:
     """At every fourth commit of the removal."""
     killing = Killing()

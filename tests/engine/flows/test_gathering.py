@@ -83,6 +83,7 @@ async def test_a_group_of_all_is_one_call_with_the_rows_of_several_stages(tmp_pa
         assert {len(each) for each in parents.values()} == {9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "why"),
     [("none", "ValueError: 2 rows"), ("too_large", "bytes")],

@@ -45,6 +45,7 @@ class Ear:
         raise NotImplementedError
 
 
+@pytest.mark.slow
 async def test_it_is_heard_at_once_and_every_so_often_until_the_process_ends(tmp_path: Path) -> None:
     receiver = Receiver()
     async with desk_in(tmp_path, seconds=lambda _: 290.0) as desk:

@@ -126,6 +126,7 @@ async def test_the_same_command_without_a_flag_goes_on_with_what_the_last_one_sa
         assert [line for line in desk.console.lines if "--limit" in line or "--max-attempts" in line] == []
 
 
+@pytest.mark.slow
 async def test_a_file_that_the_run_has_not_written_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         other, out = tmp_path / "other.jsonl", tmp_path / "out.jsonl"

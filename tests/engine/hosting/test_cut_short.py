@@ -49,6 +49,7 @@ async def summary_of(folder: Path, error: type[Exception], told: str, statement:
     return summary
 
 
+@pytest.mark.slow
 async def test_a_ledger_that_another_program_locks(tmp_path: Path) -> None:
     summary = await summary_of(tmp_path, StorageError, "another program has locked the ledger", "BEGIN IMMEDIATE")
     with another_program(tmp_path / "ledger.db") as connection:

@@ -32,6 +32,7 @@ async def test_a_run_whose_jobs_nobody_executes_is_given_up_and_can_be_resumed(t
             await desk.resume()
 
 
+@pytest.mark.slow
 async def test_a_run_that_gets_on_slowly_is_not_given_up(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=1, seconds=lambda _: 40.0) as desk:
         summary = await desk.run(4, settings=PATIENT)

@@ -37,6 +37,7 @@ class Watched(SimulatedService):
         return Noting()
 
 
+@pytest.mark.slow
 async def test_the_next_process_asks_when_jobs_have_finished_not_earlier(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = Watched(clock)

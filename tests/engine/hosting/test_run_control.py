@@ -25,6 +25,7 @@ async def ask(p: Process, action: Action) -> None:
     await anyio.sleep(0.6)
 
 
+@pytest.mark.slow
 async def test_a_paused_run_sends_nothing_and_collects_and_goes_on_when_it_continues(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
     async with process(tmp_path / "db", transport, jobs=JOBS) as p:

@@ -110,6 +110,7 @@ async def test_lost_answers_are_paid_again_only_where_nobody_told_of_them(tmp_pa
             assert resubmitted == counts["uncertain_seen"]
 
 
+@pytest.mark.slow
 async def test_failing_handlers_and_a_retry_that_races_nothing(tmp_path: Path) -> None:
     clock, chance = VirtualClock(), random.Random(3)
     service = SimulatedService(clock, seed=3, workers=50, faults=Faults(handler_error=0.3, server_error=0.05))

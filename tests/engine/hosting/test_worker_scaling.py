@@ -254,6 +254,7 @@ def test_after_a_kill_another_run_puts_them_back(place: Place) -> None:
     assert place.bounds == (0, 3)
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_same_run_goes_on_with_them_and_puts_them_back(place: Place) -> None:
     killed(place, at_s=0.01)
     place.seen.clear()
@@ -317,6 +318,7 @@ def test_what_a_person_changes_while_it_runs_is_left_alone_too(place: Place) -> 
     assert any("somebody has made it 0 to 5 workers" in line for line in place.console.lines)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_after_a_persons_change_leaves_it_alone(place: Place) -> None:
     killed(place, at_s=0.01)
     place.change(workers_max=4)

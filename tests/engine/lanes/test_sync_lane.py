@@ -175,6 +175,7 @@ async def test_by_both_lanes_each_has_its_own_limits(tmp_path: Path) -> None:
         assert (p.clock.now() - began_at) / S < 45, "and not the 90 s of one lane"
 
 
+@pytest.mark.slow
 async def test_beside_run_no_place_is_held_for_long_jobs_and_that_is_said(tmp_path: Path) -> None:
     limits = {Operation.RUN: Limit(10, 1.0, 5), Operation.RUNSYNC: Limit(20, 1.0, 5)}  # worth it for two seconds
     slow = says("COMPLETED", output=1, delayTime=10, executionTime=5_000)

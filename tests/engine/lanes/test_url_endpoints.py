@@ -76,6 +76,7 @@ async def test_what_was_not_executed_costs_nothing_and_all_else_may_have(
         assert (done.output, done.paid_at_most) == (GOOD.body, paid)
 
 
+@pytest.mark.slow
 async def test_while_workers_start_jobs_wait_and_go_once_the_server_says_that_it_is_well(tmp_path: Path) -> None:
     no_worker = Reply(400, b'{"error":"no workers available"}', after_s=120)
     transport = server(v1=in_turn(*[no_worker] * 20, GOOD), ping=in_turn(*[Reply(204)] * 5, Reply(200)))

@@ -192,6 +192,7 @@ async def test_why_nothing_is_sent_has_a_code_and_who_asked_for_it(tmp_path: Pat
 CODES = {*Gate, *Brake, UNSERVED, ""}
 
 
+@pytest.mark.slow
 async def test_a_brake_that_holds_is_a_code_as_well(tmp_path: Path) -> None:
     settings = RunSettings(max_failures=MaxFailures(rows=0))
     transport = Scripted(run=numbered(), status=FAILED)

@@ -25,6 +25,7 @@ async def test_what_the_cheapest_ends_in_time_goes_nowhere_else(tmp_path: Path) 
         assert await pool.done_at() == {QUICK: 40}
 
 
+@pytest.mark.slow
 async def test_what_would_wait_too_long_goes_to_the_next(tmp_path: Path) -> None:
     settings = RunSettings(members=CHEAP.members, prefer=Prefer.CHEAP, spill_after_us=10 * SECOND_US)
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=80, seconds=5.0, settings=settings) as pool:

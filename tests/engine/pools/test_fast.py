@@ -22,6 +22,7 @@ from tests.simulation.clock import EPOCH_AT
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
+@pytest.mark.slow
 async def test_each_member_gets_what_it_can_end_by_the_same_time(tmp_path: Path) -> None:
     async with pooled(tmp_path, SPEEDS, jobs=140, seconds=5.0) as pool:
         took_s = await pool.run()
@@ -31,6 +32,7 @@ async def test_each_member_gets_what_it_can_end_by_the_same_time(tmp_path: Path)
         assert done[SLOW] < done[MIDDLE] < done[QUICK]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [{SLOW: 4, QUICK: 1}, {SLOW: 1, QUICK: 4}, {SLOW: 1, MIDDLE: 1, QUICK: 4}])
 async def test_what_fails_is_executed_again_at_another_member(tmp_path: Path, workers: dict[str, int]) -> None:
     def first_fails(raw: bytes, number: int) -> WorkerResult:
@@ -56,6 +58,7 @@ async def test_each_member_has_limits_of_its_own(tmp_path: Path) -> None:
         assert max(each.window_max for each in figures.values()) <= 5
 
 
+@pytest.mark.slow
 async def test_what_fails_all_at_once_is_shared_by_those_that_are_well(tmp_path: Path) -> None:
     def first_fails(raw: bytes, number: int) -> WorkerResult:
         if raw in failed:
@@ -71,6 +74,7 @@ async def test_what_fails_all_at_once_is_shared_by_those_that_are_well(tmp_path:
         assert min(done[MIDDLE], done[QUICK]) > 10
 
 
+@pytest.mark.slow
 async def test_what_waits_at_a_member_that_has_become_slow_goes_to_one_with_room(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 20, QUICK: 20}, jobs=120, seconds=10.0) as pool:
         await pool.p.begin()

@@ -23,6 +23,7 @@ def told(pool: Pooled) -> dict[str, MemberStatus]:
     return {each.endpoint: each for each in pool.p.engine.report().of(pool.p.run.id).members}
 
 
+@pytest.mark.slow
 async def test_each_member_is_told_with_what_it_does_and_what_that_costs(tmp_path: Path) -> None:
     settings = RunSettings(members=PRICED)
     async with pooled(tmp_path, {SLOW: 4, QUICK: 8}, jobs=60, seconds=5.0, settings=settings) as pool:
@@ -68,6 +69,7 @@ async def test_who_is_not_well_is_told_with_the_reason(tmp_path: Path) -> None:
         await pool.p.finish()
 
 
+@pytest.mark.slow
 async def test_who_is_no_member_any_more_is_told_for_what_it_has_done(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=60, seconds=5.0) as pool:
         await pool.p.begin()

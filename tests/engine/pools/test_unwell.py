@@ -27,6 +27,7 @@ def state_of(pool: Pooled, name: str) -> tuple[MemberState, str | None]:
     return found.state, found.why
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_at_a_member_whose_workers_are_throttled(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: THROTTLED_FOUR, QUICK: 8}, jobs=80, seconds=2.0) as pool:
         took_s = await pool.run()
@@ -71,6 +72,7 @@ async def test_a_member_whose_executions_failed_is_tried_by_single_ones_until_on
         assert (await pool.done_at())[SLOW] > 0
 
 
+@pytest.mark.slow
 async def test_what_waits_is_moved_once_the_workers_go_and_what_runs_stays(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=60, seconds=10.0) as pool:
         await pool.p.begin()
@@ -95,6 +97,7 @@ async def test_what_is_moved_waits_in_the_line_of_the_pool(tmp_path: Path) -> No
         assert (step.after.attempt, step.after.due_at) == (0, step.at)
 
 
+@pytest.mark.slow
 async def test_what_begins_before_its_cancelling_is_confirmed_stays(tmp_path: Path) -> None:
     limits = {**CONTRACT_LIMITS, Operation.CANCEL: Limit(requests=1, window_s=10)}
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=40, seconds=10.0, limits=limits) as pool:
@@ -111,6 +114,7 @@ async def test_what_begins_before_its_cancelling_is_confirmed_stays(tmp_path: Pa
         assert (await pool.done_at())[SLOW] > 4
 
 
+@pytest.mark.slow
 async def test_what_was_cancelled_without_an_answer_is_sent_anew(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 2, QUICK: 2}, jobs=16, seconds=10.0) as pool:
         await pool.p.begin()
@@ -140,6 +144,7 @@ async def test_what_begins_as_it_is_cancelled_counts_as_an_execution(tmp_path: P
         assert pool.service.paid == 24 + len(again)
 
 
+@pytest.mark.slow
 async def test_a_member_is_tried_once_its_workers_are_back(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: THROTTLED_FOUR, QUICK: 2}, jobs=60, seconds=5.0) as pool:
         await pool.p.begin()
@@ -172,6 +177,7 @@ async def test_what_was_to_be_moved_and_stayed_is_moved_when_its_member_is_unwel
         assert len(moved) > 1, "more than the one whose /cancel there was time for at first"
 
 
+@pytest.mark.slow
 async def test_what_is_at_a_member_that_died_is_uncertain_there_after_a_while(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=100, seconds=10.0) as pool:
         await pool.p.begin()
@@ -203,6 +209,7 @@ async def test_whoever_holds_what_is_uncertain_waits_for_a_member_that_died(tmp_
         assert pool.service.paid == 40
 
 
+@pytest.mark.slow
 async def test_no_member_that_is_well_means_that_nothing_is_moved(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=40, seconds=10.0) as pool:
         await pool.p.begin()

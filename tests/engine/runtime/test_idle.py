@@ -102,6 +102,7 @@ async def test_a_job_whose_retry_does_not_get_its_turn_soon_is_sent_anew(tmp_pat
         assert (len(transport.of("retry")), len(transport.of("run"))) == (1, 1)
 
 
+@pytest.mark.slow
 async def test_after_a_long_pause_a_submission_too_many_is_cancelled_as_soon_as_it_is_known(tmp_path: Path) -> None:
     transport = Scripted(run=in_turn(CUT, says("IN_QUEUE", "r-2")))
     settings = RunSettings(uncertain_after_us=5 * S)

@@ -69,6 +69,7 @@ async def test_a_service_that_cannot_be_reached_is_shown_for_as_long_as_it_lasts
     assert summary.jobs["succeeded"] == 10
 
 
+@pytest.mark.slow
 async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Path) -> None:
     clock, console = VirtualClock(), Watcher()
     service = SimulatedService(clock, workers=50)

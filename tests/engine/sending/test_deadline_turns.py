@@ -70,6 +70,7 @@ async def both(engine: Engine, finish_by_s: float | None) -> tuple[RunSession, R
     return sessions[0], sessions[1], (engine.ledger.now() - began_at) / SECOND_US
 
 
+@pytest.mark.slow
 async def test_what_weight_alone_would_miss_goes_first_and_the_other_run_goes_on(tmp_path: Path) -> None:
     """40 jobs by half of four workers take 200 s."""
     async with engine_at(tmp_path / "db", {HERE: FewWorkers(4)}) as engine:
@@ -79,6 +80,7 @@ async def test_what_weight_alone_would_miss_goes_first_and_the_other_run_goes_on
     assert done >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("finish_by_s", [None, 400])
 async def test_who_is_in_time_by_weight_keeps_to_it(tmp_path: Path, finish_by_s: float | None) -> None:
     async with engine_at(tmp_path / "db", {HERE: FewWorkers(4)}) as engine:

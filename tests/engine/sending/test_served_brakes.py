@@ -212,6 +212,7 @@ async def test_continue_lets_it_go_at_once(tmp_path: Path) -> None:
     await played(tmp_path / "db", story, breaker=SMALL, jobs=20)
 
 
+@pytest.mark.slow
 async def test_what_people_retry_is_judged_by_itself_and_ends_soon(tmp_path: Path) -> None:
     async def story(p: Process, service: SimulatedService, _: Handler) -> None:
         await p.wait(lambda: p.session.is_over)
@@ -231,6 +232,7 @@ async def test_what_people_retry_is_judged_by_itself_and_ends_soon(tmp_path: Pat
     await played(tmp_path / "db", story, jobs=20, max_attempts=1)
 
 
+@pytest.mark.slow
 async def test_what_people_retry_of_a_run_that_works_is_no_reason_to_stop_it(tmp_path: Path) -> None:
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
         handler.results = lambda given: BROKEN if number_of(given) >= 20 else WELL

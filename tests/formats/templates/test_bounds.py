@@ -128,6 +128,7 @@ def test_what_a_loop_makes_is_paid_for_at_each_turn() -> None:
         made(ROW)
 
 
+@pytest.mark.slow
 def test_turns_that_make_nothing_are_paid_for_too() -> None:
     loops = "{% set few = range(N)|list %}{% for a in few %}{% for b in few %}{% endfor %}{% endfor %}"
     assert template_of(loops.replace("N", "200"))(ROW) == ""

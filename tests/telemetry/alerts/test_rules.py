@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestrator.telemetry.alerts.registry import ALERTS, Alert
 from orchestrator.telemetry.alerts.rule_file import rule_file
 from orchestrator.telemetry.metrics.registry import METRICS
@@ -20,6 +22,7 @@ def test_promtool_takes_the_rules(tmp_path: Path) -> None:
     assert f"{len(ALERTS)} rules found" in promtool("check", "rules", rules)
 
 
+@pytest.mark.slow
 def test_each_alert_fires_when_it_has_to_and_else_is_silent(tmp_path: Path) -> None:
     files = []
     for alert in ALERTS:  # each alone: else all are worked out for each case of one
