@@ -42,6 +42,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 ENDPOINT_NAME: Final = "endpoint_name"
 """Beside the flags, what the chosen endpoint is called: a table may stand for that."""
 
+KEPT_TEMPLATE: Final = "{"
+"""What the text of a pod template begins with that a pipeline keeps as a whole, and not by its name."""
+
 ENDPOINT_IDS: Final = "endpoint_ids"
 """Beside the flags, the ids of those members of a pool that were named, by their names."""
 
@@ -117,6 +120,9 @@ class Choices:
         given = self._given.get(run_request.ENDPOINT.key)
         if given is None or not is_pods(given.texts[-1]):
             return None
+        kept = self._given.get(run_request.POD_TEMPLATE.key)
+        if kept is not None and kept.texts[-1].startswith(KEPT_TEMPLATE):
+            return msgspec.json.decode(kept.texts[-1], type=PodTemplate)
         name = _checked(given.texts[-1], given.origin).removeprefix(PODS)
         layer, where = self.file.of_pod_template(name, given.origin)
         return pod_template(name, where, lambda each: _read(each, layer[each.key]) if each.key in layer else None)
@@ -215,7 +221,7 @@ def choose(
 def _with_pods(layer: Layer) -> Layer:
     """`layer`, in which a pod template is an endpoint. Raises `UsageError` where it names an endpoint besides."""
     chosen = layer.get(run_request.POD_TEMPLATE.key)
-    if chosen is None:
+    if chosen is None or chosen.texts[-1].startswith(KEPT_TEMPLATE):
         return layer
     if (beside := layer.get(run_request.ENDPOINT.key)) is not None:
         raise UsageError(f"{chosen.origin} takes the place of {beside.origin}; leave one out")
@@ -230,6 +236,11 @@ def _pool_of(file: ConfigurationFile, chosen: Layer, given: Mapping[str, object]
         return None if endpoint is None else chosen_pool(file, endpoint, ids if isinstance(ids, Mapping) else {})
     except UsageError as error:
         return error
+
+
+def is_named(texts: Sequence[str]) -> bool:
+    """Whether that names a table of the configuration file, which has to be looked up there."""
+    return texts[-1].startswith((POOL, PODS))
 
 
 def is_pool(texts: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.flows.pipeline_files import read_pipeline
+from orchestrator.api.flows.pipeline_files import check_stage, read_pipeline
 from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.api.messages.target_checks import receiver_problems
 from orchestrator.api.runs.endpoint_ids import EndpointNames
@@ -84,7 +84,7 @@ async def apply(
     dependencies = dependencies or Dependencies()
     now = dependencies.clock.now()
     names = EndpointNames(dependencies=dependencies, connection=connection, config=config)
-    pipelines = {file: await names.in_pipeline(each) for file, each in _all_of(files, now).items()}
+    pipelines = {file: await _looked_up(each, names) for file, each in _all_of(files, now).items()}
     for name in dict.fromkeys(names.unknown):
         (console or SilentConsole()).warn(taken_for_id(name))
     if check:
@@ -108,12 +108,25 @@ async def apply_in(
 ) -> Applied:
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
-    pipeline = await names.in_pipeline(read(now))
+    pipeline = await _looked_up(read(now), names)
     for name in dict.fromkeys(names.unknown):
         console.warn(taken_for_id(name))
     if check:
         return _shown(pipeline, told, now, Recording.CHECKED, None, names)
     return await _recorded(ledger, pipeline, told, console, names)
+
+
+async def _looked_up(pipeline: Pipeline, names: EndpointNames) -> Pipeline:
+    """`pipeline` with ids and with what the configuration file says for names. Raises `UsageError` where that does not
+    agree with what its stages say themselves.
+    """
+    found = await names.in_pipeline(pipeline)
+    for stage in found.stages:
+        try:
+            check_stage(stage)
+        except UsageError as error:
+            raise UsageError(f"{pipeline.name}: stage.{stage.name}: {error}") from None
+    return found
 
 
 def taken_for_id(name: str) -> str:

@@ -23,6 +23,7 @@ from orchestrator.settings.parsers.name_parsers import members_in
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import is_named
 from orchestrator.settings.tables.toml_values import fits, toml_texts
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.user_code import load_function
@@ -180,7 +181,8 @@ class _Reading:
         self._check_endpoint(table, stage)
         if not self._wrong:
             try:
-                _check_together(stage)
+                if not is_named(stage.settings.get(run_request.ENDPOINT.key, ("",))):  # else once that is looked up
+                    check_stage(stage)
             except UsageError as error:
                 self._add(table, "", message_of(error))
         if stage.step is not None:
@@ -289,7 +291,8 @@ class _Reading:
         self._found.append((line, f"{where}: {named}: {problem}" if named else f"{where}: {problem}"))
 
 
-def _check_together(stage: Stage) -> None:
+def check_stage(stage: Stage) -> None:
+    """Raises `UsageError` where what the stage says of its run does not agree."""
     choices = stage_choices(stage)
     settings, endpoint = choices.run_settings(), choices[run_request.ENDPOINT]
     check_together(settings, lambda setting: setting.key)

@@ -12,6 +12,7 @@ from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.core.jobs.escalation import EscalationRule, endpoints_named, with_ids
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pools.member import MemberSettings
+from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
@@ -106,6 +107,9 @@ class EndpointNames:
             endpoints = texts[-1:] if pool is None else pool.endpoints
             settings[key] = (",".join([await self.id_of(each, told) for each in endpoints]),)
             settings = {**({} if pool is None else {at: each.texts for at, each in pool.layer.items()}), **settings}
+            if is_pods(settings[key][0]):
+                choices = choose({run_request.ENDPOINT.name: settings[key][0], "config": self.config}, {})
+                settings[run_request.POD_TEMPLATE.key] = (msgspec.json.encode(choices.pod_template).decode(),)
         if texts := settings.get(run_settings.ESCALATE.key):
             rules = run_settings.ESCALATE.value_type.read(texts)
             if any(map(is_endpoint_name, endpoints_named(rules))):

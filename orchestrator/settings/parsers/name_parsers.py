@@ -67,7 +67,7 @@ def parse_pod_template(text: str) -> str:
 
 def is_endpoint_name(given: str) -> bool:
     """Whether `given` is not taken for an id as it stands."""
-    return not (given.startswith((LOCAL, POOL)) or "/" in given or looks_like_an_id(given))
+    return not (given.startswith((LOCAL, POOL, PODS)) or "/" in given or looks_like_an_id(given))
 
 
 def parse_run_name(text: str) -> str:

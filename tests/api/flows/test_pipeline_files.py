@@ -144,6 +144,7 @@ def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
             "retry-failed",
             "give-up-after",
             "max-failures",
+            "pod-template",  # `endpoint = "pods:NAME"` says it
         ),
         *("dry-run", "dashboard", "detach", "log-file", "log-format", "json", "quiet", "notify"),
     }
