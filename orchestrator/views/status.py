@@ -10,6 +10,7 @@ from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.core.pods.paid_pod import PaidPod
+from orchestrator.views.batches import BatchStatus
 from orchestrator.views.members import MemberStatus
 
 
@@ -263,6 +264,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, in their order; none where it has no pool."""
+    batches: tuple[BatchStatus, ...] = ()
+    """Its batches at the service, in the order in which they were made."""
+
     workers: WorkersNow | None = None
     """How the workers of its endpoint stand, where these follow what it needs; None where nobody works on it."""
 

@@ -114,8 +114,9 @@ def _line(
 ) -> SendingLimits:
     """The way to the endpoint, as a run with these settings has it."""
     limits = connection.limits if is_embedded else for_a_batch(connection.limits)
+    via = settings.via.foreseen
     return SendingLimits(
-        run=limits[settings.via.operation],
+        run=limits[via.operation],
         sync=limits[Operation.RUNSYNC],
         status=limits[Operation.STATUS],
         pacing=connection.pacing,
@@ -123,12 +124,13 @@ def _line(
         trip_us=MILLISECOND_US if is_embedded else trip_us or TRIP_US_USUAL,
         queue_depth=settings.queue_depth,
         retention_us=settings.retention_us,
-        via=settings.via,
+        via=via,
     )
 
 
 def terms_of(settings: RunSettings, now: int) -> Terms:
     """What is to be kept of a run with these settings that begins at `now`."""
+    via = settings.via
     return Terms(
         ttl_us=settings.ttl_us,
         execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
@@ -137,6 +139,8 @@ def terms_of(settings: RunSettings, now: int) -> Terms:
         worker_range=settings.worker_range,
         per_hour=settings.budget_per_hour,
         are_kept_warm=settings.workers_min is not None,
+        batch_rows=settings.batch_rows if via is not via.foreseen else None,
+        batch_discount=settings.batch_discount,
     )
 
 

@@ -56,6 +56,7 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
     controls = seen.controls_of(run)
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
+    waiting = [each for each in said.batches if each.waits]
     return RunState(
         name=run.name,
         endpoint=run.endpoint,
@@ -80,6 +81,9 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         hold=seen.brakes.get(run.id),
         refused_us=max(0, now - refused_at),
         pool=[each.endpoint for each in run.settings.members],
+        batches_waiting=len(waiting),
+        rows_waiting=sum(each.rows for each in waiting),
+        batches_wait_us=max((now - (each.finalized_at or now) for each in waiting), default=0),
         timeout_ms=run.settings.policy.execution_timeout_ms,
         members=[
             MemberTrouble(endpoint=each.endpoint, why=each.why, is_tried=each.state is MemberState.TRIED)

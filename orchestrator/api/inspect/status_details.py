@@ -7,8 +7,10 @@ import msgspec
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.views.batches import batch_status
 from orchestrator.views.status import RunStatus
 
 
@@ -20,6 +22,15 @@ async def with_members(ledger: Ledger, found: Sequence[tuple[Run, RunStatus]]) -
     return [
         (run, msgspec.structs.replace(status, members=members.get(run.id, status.members))) for run, status in found
     ]
+
+
+async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
+    """`status` of `run`, with its batches at the service where its jobs leave in such."""
+    if run.settings.via is not Via.BATCH:
+        return status
+    batches = ledger.runs.batches
+    found = [batch_status(each, (await batches.counts(each.id)).named) for each in await batches.of_run(run.id)]
+    return msgspec.structs.replace(status, batches=tuple(found))
 
 
 async def with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:

@@ -50,6 +50,7 @@ class StageRunOptions(TypedDict, total=False):
     batch_result_retention: Duration | None
     batch_wait: Duration | None
     batch_repeats: int | None
+    batch_discount: str | None
     max_attempts: int | None
     priority: int | None
     queue_depth: int | Literal["auto", "off"] | None

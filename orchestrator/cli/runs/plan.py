@@ -141,6 +141,8 @@ def plan_lines(found: Plan) -> Iterator[str]:
     if found.executing_s is not None:
         yield f"  workers at work: {_for(found.executing_s)} in all"
     yield from _cost(found)
+    if found.batch is not None:
+        yield from (f"  {each}" for each in found.batch.lines)
     yield from (f"  cannot be kept: {each}" for each in found.refused)
     yield from (f"  doubtful: {each}" for each in found.doubtful)
     yield from (f"  would help: {each}" for each in found.would_help)

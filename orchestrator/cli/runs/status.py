@@ -11,6 +11,7 @@ from orchestrator.cli.framework.raised_workers import paid_pod_lines, raised_lin
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
+from orchestrator.cli.output.batch_table import batches_table
 from orchestrator.cli.output.member_table import member_name, members_table, unwell_members
 from orchestrator.cli.output.status_texts import (
     COLLECTED_BY,
@@ -171,17 +172,20 @@ def status_text(
         said += map(streams.shown, (*raised_lines(shown.raised_workers), *paid_pod_lines(shown.paid_pods)))
     if needs:
         said.append(streams.shown(needs_line(needs)))
-    members = _members(runs[0], width) if len(runs) == 1 else ()
+    parts = _parts_of(runs[0], width) if len(runs) == 1 else ()
     return tables.drawn(
-        _table(runs, width), *members, "", *map(Text, map(streams.named, said)), width=width, colours=colours
+        _table(runs, width), *parts, "", *map(Text, map(streams.named, said)), width=width, colours=colours
     )
 
 
-def _members(run: RunStatus, width: int | None) -> "Iterator[RenderableType]":
-    """A line for each member of its pool, if it has one."""
+def _parts_of(run: RunStatus, width: int | None) -> "Iterator[RenderableType]":
+    """A line for each member of its pool, if it has one, and for each of its batches at the service."""
     if run.members:
         yield ""
         yield members_table(run.members, width=width)
+    if run.batches:
+        yield ""
+        yield batches_table(run.batches, width=width)
 
 
 def _more(shown: RunsShown) -> str:
@@ -213,7 +217,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
         "worked on by": run.held_by or "nobody",
     }
-    return tables.drawn(tables.lines(rows.items()), *_members(run, width), width=width, colours=colours)
+    return tables.drawn(tables.lines(rows.items()), *_parts_of(run, width), width=width, colours=colours)
 
 
 def _places(run: RunStatus) -> dict[str, str]:

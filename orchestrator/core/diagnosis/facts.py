@@ -61,6 +61,15 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     pool: Sequence[str] = ()
     """The members of its pool, as its settings name them."""
 
+    batches_waiting: int = 0
+    """How many of its batches the service has not begun with."""
+
+    rows_waiting: int = 0
+    """How many rows these have."""
+
+    batches_wait_us: int = 0
+    """For how long the first of them has waited."""
+
     timeout_ms: int | None = None
     """How long an execution of it may take, as it says itself; None: each endpoint goes by what is set of it."""
 

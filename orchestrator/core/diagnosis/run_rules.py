@@ -17,10 +17,14 @@ from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.core.service.profiles import is_by_url
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.core.text.next_step import NextStep
-from orchestrator.units import MILLISECOND_US
+from orchestrator.core.text.wording import counted
+from orchestrator.units import MILLISECOND_US, MINUTE_US
 
 WEBHOOKS_MISSING: Final = "webhooks do not arrive: results are asked for instead"
 DIFFERENT_MEMBERS: Final = "its members allow an execution different times: what ends at one is cut off at another"
+BATCH_WAITS_US: Final = 15 * MINUTE_US
+"""For so long nobody need hear that a batch waits."""
+
 READABLE: Final = (
     "asked with the key that is set here, it says how the endpoint is: this key may read and not submit, or it is not"
     " the one that was refused"
@@ -233,6 +237,17 @@ def different_members(facts: Facts) -> Iterator[Finding]:
                 "give the run a time-out for its executions, which then holds at all of them, or its endpoints the same"
             )
             yield finding(Cause.MEMBERS_DIFFER, run.name, DIFFERENT_MEMBERS, said, advice=advice)
+
+
+def waiting_batches(facts: Facts) -> Iterator[Finding]:
+    """Which runs wait for the service to begin with their batches, for which it promises no time."""
+    for run in facts.open_runs if facts.is_worked_on else ():
+        if run.batches_waiting and run.batches_wait_us >= BATCH_WAITS_US:
+            batches = counted(run.batches_waiting, "batch", "batches")
+            waiting = f"{batches} with {counted(run.rows_waiting, 'row')} in all: the service has not begun"
+            said = f"for {rough_duration(run.batches_wait_us)} by now, and it promises no time"
+            advice = "nothing, if it may take a night; a run that is to be finished by some time leaves it in time"
+            yield finding(Cause.BATCH_WAITS, run.name, waiting, said, advice=advice, needs_person=False)
 
 
 def _may_take(ms: int) -> str:

@@ -40,6 +40,13 @@ class Via(StrEnum):
         return _OPERATIONS[self][0]
 
     @property
+    def foreseen(self) -> "Via":
+        """By which of them it can be foreseen how jobs go: of batches the service promises no time, and what cannot
+        wait for one leaves by `/run`.
+        """
+        return Via.QUEUE if self is Via.BATCH else self
+
+    @property
     def has_queue(self) -> bool:
         """Whether the service has jobs that left so: by an id, with a TTL, a retention and a webhook."""
         return self not in (Via.OPENAI, Via.HTTP)

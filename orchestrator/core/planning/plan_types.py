@@ -1,5 +1,8 @@
 """The plan of a batch as values: what is to be sent, on which terms, what is known, and how it will go (time, cost)."""
 
+from collections.abc import Iterator
+from typing import Final
+
 import msgspec
 
 from orchestrator.core.gates.costs import Price
@@ -7,6 +10,8 @@ from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.pools.member import Prefer
+from orchestrator.core.text.figures import money
+from orchestrator.core.text.wording import counted
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +50,12 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     are_kept_warm: bool = False
     """Whether the warm workers are paid as long as it lasts, busy or not."""
+
+    batch_rows: int | None = None
+    """How many rows a batch of the service's own has at most, where jobs leave in such; None: they do not."""
+
+    batch_discount: int | None = None
+    """By how much a second costs less in one, in millionths; None: nobody says."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +131,36 @@ class MemberPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What its jobs will probably cost."""
 
 
+NO_START: Final = "the service promises no time at which it begins"
+"""Said wherever the end of a batch would stand."""
+
+
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What batches make of it. Seconds; None: nobody knows."""
+
+    batches: int
+    """How many are made, at least."""
+
+    discount: int | None
+    """By how much a second of a worker costs less in them, in millionths; None: nobody says."""
+
+    price_per_s: float | None
+    cost: float | None
+    """What it will probably cost in them."""
+
+    finish_s: float | None = None
+    """When the last row is done: the service promises nothing."""
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """It for people, a line for each thing."""
+        yield f"in batches: {counted(self.batches, 'batch', 'batches')}; {NO_START}"
+        if self.cost is not None and self.price_per_s is not None:
+            yield f"cost in batches: about {money(self.cost)}, at {money(self.price_per_s)} for a second of a worker"
+        elif self.discount is None:
+            yield "cost in batches: not known; a fifth to a third less is announced, and no price is documented"
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a batch will go. Seconds; None: nobody knows."""
 
@@ -167,3 +208,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberPlan, ...] = ()
     """Those of its pool, in the order in which they are preferred."""
+
+    batch: BatchPlan | None = None
+    """What batches of the service's own make of it, where jobs leave in such: all else is by `/run` then."""

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.planning.batch_plan import planned_in_batches
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.plan_judgement import (
     doubts,
@@ -103,7 +104,8 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
         prefer=rule.prefer if is_pool else None,
         members=tuple(_member(each, batch, terms) for each in parts) if is_pool else (),
     )
-    return msgspec.structs.replace(made, verdict=verdict(made, batch))
+    made = msgspec.structs.replace(made, verdict=verdict(made, batch))
+    return planned_in_batches(made, batch.jobs, terms)
 
 
 def _bound_by(part: Part) -> str:

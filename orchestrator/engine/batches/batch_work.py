@@ -1,6 +1,6 @@
 """The batches at one endpoint: what comes next for each is decided in `core.batches`, and done here, step by step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,7 @@ from orchestrator.engine.sending.claim_turns import ClaimTurns
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views.batches import BatchStatus
 
 LINGER_US: Final = 20 * SECOND_US
 """For so long after its latest rows a draft waits for others, where none is queued."""
@@ -65,6 +66,12 @@ class BatchWork:
         ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self._wakeup.wake)
         endpoint.owed.add(self._wakeup.wake)
+
+    def of_run(self, run: int) -> Iterator[BatchStatus]:
+        """How the batches of `run` stand about which something is to be done still."""
+        for found in self._open.values():
+            if found.batch.run == run:
+                yield found.status
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled, first with the batches that an earlier process has left."""

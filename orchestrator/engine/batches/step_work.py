@@ -1,6 +1,6 @@
 """The step that is next for a batch is done: each by the part that knows how."""
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.batches.batch_steps import (
@@ -18,6 +18,7 @@ from orchestrator.core.batches.batch_steps import (
     WaitUntil,
 )
 from orchestrator.core.batches.terms import BatchTerms
+from orchestrator.core.batches.why import Why
 from orchestrator.core.lanes.batch_outcomes import BatchRefused
 from orchestrator.core.service.batches import BatchChanged
 from orchestrator.core.service.outcomes import Gone
@@ -32,6 +33,11 @@ from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 
+BILLED: Final = (
+    "of the batches that run, what has not begun is cancelled there; what has goes on and is billed, and its results"
+    " count"
+)
+
 
 class StepWork:
     """Of one endpoint."""
@@ -39,6 +45,7 @@ class StepWork:
     def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: ValidationPool) -> None:
         self._ledger = ledger
         self._clock = endpoint.clock
+        self._warn = endpoint.warn
         self._requests = BatchRequests(endpoint=endpoint, task_pool=task_pool)
         self.drafts = Drafts(endpoint=endpoint, ledger=ledger, requests=self._requests)
         self._appends = Appends(endpoint=endpoint, ledger=ledger, requests=self._requests, drafts=self.drafts)
@@ -61,8 +68,7 @@ class StepWork:
             case ReadPages(is_last=is_last):
                 await self._pages.read(found, terms, is_last=is_last)
             case Stop() | EndBatch():
-                stage, why = (BatchStage.CANCELLING, step.why) if isinstance(step, Stop) else (BatchStage.OVER, None)
-                found.batch = await self._ledger.runs.batches.move(found.batch, stage, why=why)
+                await self._move(found, step)
             case WaitUntil():
                 pass
             case _:
@@ -89,3 +95,9 @@ class StepWork:
             found.is_cancelled, found.quiet, found.asked_at = True, 0, 0
         else:
             found.put_off(self._clock.now(), asked_s(outcome))
+
+    async def _move(self, found: OpenBatch, step: Stop | EndBatch) -> None:
+        stage, why = (BatchStage.CANCELLING, step.why) if isinstance(step, Stop) else (BatchStage.OVER, None)
+        if why is Why.CANCELLED:
+            self._warn(BILLED)
+        found.batch = await self._ledger.runs.batches.move(found.batch, stage, why=why)

@@ -55,6 +55,8 @@ def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: Stu
         report = replace(report, members=tuple(_members(session, pool, runs)))
     if session is not None and runs.settings_of[run].worker_range is not None and not session.is_over:
         report = replace(report, workers=runs.workers.get(session.run.endpoint_id))
+    if batches := [each for number in at for each in endpoints.served[number].batches.of_run(run)]:
+        report = replace(report, batches=tuple(batches))
     if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
         return report
     return replace(report, finding=session.standstill.sentence)

@@ -20,6 +20,7 @@ from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
+from orchestrator.views.batches import BatchStatus
 from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
 
@@ -103,6 +104,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, if it has one."""
+
+    batches: tuple[BatchStatus, ...] = ()
+    """Those of its batches at the service about which something is to be done still."""
 
     workers: WorkersNow | None = None
     """How the workers of its endpoint stand, where these follow what it needs."""

@@ -7,7 +7,7 @@ import msgspec
 
 from orchestrator.core.batches.terms import BatchTerms
 from orchestrator.core.lanes.via import Via
-from orchestrator.settings.parsers import job_parsers, service_parsers
+from orchestrator.settings.parsers import brake_parsers, job_parsers, service_parsers
 from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.setting import Panel, Setting
 from orchestrator.settings.value_types import one_of, parsed, whole
@@ -87,6 +87,17 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
             " are saved. `0`: each goes again in a batch.",
         ),
     ] = _TERMS.repeats_max
+
+    batch_discount: Annotated[
+        int | None,
+        _batch(
+            "batch-discount",
+            parsed("PERCENT", brake_parsers.parse_percentage, brake_parsers.format_percentage),
+            "By how much a second of a worker costs less in a batch, as in `20%`: [plan](batch.md) tells both prices by"
+            " it.",
+            default="nobody says",
+        ),
+    ] = None
 
     @property
     def batch_terms(self) -> BatchTerms:

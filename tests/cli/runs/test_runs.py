@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from orchestrator.cli.runs.status import run_text, status_text
+from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.pools.member_health import THROTTLED
+from orchestrator.views.batches import BatchStatus
 from orchestrator.views.status import RunsShown
 from tests.cli.command_line import give
 from tests.cli.samples import MEMBERS, run_status
@@ -62,6 +64,24 @@ def test_of_a_pool_each_member_has_a_line_and_who_is_not_well_is_told_with_the_r
     told = status_text(RunsShown(runs=[run], more=0, more_jobs={}, last_process=None), width=100).splitlines()
     assert told[6].startswith("abc123 ")
     assert told[9].startswith("captions at the 2 members of its pool: local:handlers.py:caption is not well: ")
+
+
+def test_each_batch_has_a_line_until_it_has_ended() -> None:
+    batches = (
+        BatchStatus(batch="batch_1", stage=BatchStage.OVER, rows=5_000, completed=4_990, failed=10, made_at=1),
+        BatchStatus(batch="batch_2", stage=BatchStage.RUNNING, rows=5_000, completed=70, failed=0, made_at=1),
+        BatchStatus(batch=None, stage=BatchStage.CREATING, rows=0, completed=0, failed=0, made_at=1),
+    )
+    run = msgspec.structs.replace(run_status(outstanding=4_930), batches=batches)
+    lines = [line.split() for line in run_text(run, width=100).splitlines()[-5:]]
+    assert lines[0] == ["batch", "is", "rows", "done", "failed"]
+    assert lines[2:] == [
+        ["batch_2", "running", "5,000", "70"],
+        ["-", "creating", "0", "0"],
+        ["1", "other", "that", "has", "ended", "5,000", "4,990", "10"],
+    ]
+    ended = run_text(msgspec.structs.replace(run, batches=batches[:1]), width=100).splitlines()[-1]
+    assert ended.split() == ["1", "other", "that", "has", "ended", "5,000", "4,990", "10"]
 
 
 def test_a_run_gets_another_name() -> None:

@@ -144,6 +144,15 @@ def test_members_that_allow_an_execution_different_times_are_told(
     assert [each.evidence for each in different_members(facts)] == ([] if said is None else [(said,)])
 
 
+def test_batches_that_wait_for_long_are_told_and_need_nobody() -> None:
+    waiting = replace(RUN, batches_waiting=2, rows_waiting=7_000, batches_wait_us=3 * HOUR_US)
+    [told] = of(waiting)
+    assert (told.cause, told.needs_person) == (Cause.BATCH_WAITS, False)
+    assert told.sentence == "2 batches with 7,000 rows in all: the service has not begun"
+    assert found(replace(waiting, batches_wait_us=MINUTE_US)) == []
+    assert Cause.BATCH_WAITS not in found(waiting, NOBODY)
+
+
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
     unserved = replace(RUN, is_unserved=True)
     [finding] = of(unserved)

@@ -51,6 +51,13 @@ def test_before_the_first_success_no_more_go_than_have_to_fail() -> None:
     assert result(after(BROKEN, BROKEN), at_service=2) == Open(0)
 
 
+def test_it_is_convinced_once_one_has_succeeded_and_it_has_not_tripped_since() -> None:
+    assert not after().is_convinced(RULES)
+    assert after().is_convinced(OFF)
+    assert after(WELL).is_convinced(RULES)
+    assert not after(BROKEN, BROKEN, BROKEN, BROKEN).is_convinced(RULES)
+
+
 def test_that_the_first_jobs_are_waited_for_is_told_once_it_lasts() -> None:
     breaker = after()
     assert result(breaker, at_service=4) == Open(0)

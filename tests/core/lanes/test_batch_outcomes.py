@@ -304,3 +304,19 @@ def test_no_body_breaks_the_reading(body: bytes) -> None:
     batch_outcome(told, ID)
     batch_page_outcome(told, 0)
     batch_list_outcome(told)
+
+
+@pytest.mark.parametrize("status", [400, 405, 409, 422])
+def test_pages_may_be_refused_of_a_batch_that_is_known(status: int) -> None:
+    assert batch_page_outcome(answer('{"error":"a draft"}', status=status), 0) == BatchRefused(
+        status, f"the service refused it ({status}: a draft)"
+    )
+
+
+def test_of_one_that_has_ended_it_is_told_how() -> None:
+    cancelled = ServiceBatch(id="batch_1", status="CANCELLED", total=9, completed=2)
+    failed = ServiceBatch(id="batch_1", status="FAILED", total=9)
+    assert [(each.is_cancelled, each.is_failed, each.is_over) for each in (cancelled, failed)] == [
+        (True, False, True),
+        (False, True, True),
+    ]

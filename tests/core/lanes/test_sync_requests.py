@@ -110,4 +110,5 @@ def test_each_via_has_its_operations() -> None:
         Via.BATCH: (Operation.BATCH, Operation.RUN),
     }
     assert Via.BOTH.operation is Operation.RUN, "by which most leave"
+    assert {via for via in Via if via.foreseen is not via} == {Via.BATCH}
     assert [via for via in Via if not via.has_queue] == [Via.OPENAI, Via.HTTP]

@@ -11,6 +11,7 @@ from orchestrator.core.batches.why import Why
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.contract.faults import Faults
+from orchestrator.engine.batches.step_work import BILLED
 from orchestrator.ledger.commands.command_types import Action
 from tests.engine.batches.batched import BATCH, Batched, batched
 from tests.factories import S
@@ -58,6 +59,7 @@ async def test_of_one_that_runs_what_has_begun_is_paid_and_its_result_kept(tmp_p
         assert counts["cancelled"] == 60 - b.service.paid
         [batch] = await b.p.ledger.runs.batches.of_run(b.p.run.id)
         assert (batch.stage, batch.why) == (BatchStage.OVER, Why.CANCELLED)
+        assert BILLED in b.p.warnings
 
 
 async def test_what_would_be_late_leaves_by_run_once_its_batch_is_seen_to_be_cancelled(tmp_path: Path) -> None:
@@ -90,6 +92,8 @@ async def test_a_batch_that_somebody_else_cancels_has_its_rows_cancelled(tmp_pat
     async with batched(tmp_path, rows=40, rules=replace(NAMED, delay_s=600.0)) as b:
         await until_stage(b, BatchStage.RUNNING)
         [batch] = await b.p.ledger.runs.batches.of_run(b.p.run.id)
+        [told] = b.p.engine.report().of(b.p.run.id).batches
+        assert (told.batch, told.rows, told.waits) == (batch.remote_id, 40, True)
         b.service.batches.cancel(ENDPOINT, batch.remote_id or "", b.p.clock.now())
         await b.p.finish()
         assert await b.p.counts() == {"cancelled": 40}
