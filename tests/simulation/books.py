@@ -113,6 +113,8 @@ class Books(NamedTuple):
     history: History
     messages: tuple[MessageRow, ...]
     """In the order in which they were owed."""
+    batches: frozenset[str]
+    """The ids of those of the service's own Batch."""
 
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
         """The submission that the service knows as `remote_id`."""
@@ -185,8 +187,13 @@ def read_books(ledger: Path) -> Books:
             ),
             history=_history(rows),
             messages=_messages(rows),
+            batches=_batch_ids(rows),
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )
+
+
+def _batch_ids(rows: Callable[[str], list[tuple[object, ...]]]) -> frozenset[str]:
+    return frozenset(str(each) for (each,) in rows("SELECT remote_id FROM batches WHERE remote_id IS NOT NULL"))
 
 
 def _messages(rows: Callable[[str], list[tuple[object, ...]]]) -> tuple[MessageRow, ...]:

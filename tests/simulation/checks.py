@@ -20,6 +20,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
+from tests.simulation.batch_checks import OF_BATCHES, is_left_unbegun
 from tests.simulation.books import Books, EventRow, JobRow, read_books
 from tests.simulation.brake_checks import (
     no_budget_is_passed,
@@ -51,12 +52,7 @@ from tests.simulation.pool_checks import (
 )
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
-from tests.simulation.scaling_checks import (
-    bounds_are_put_back,
-    who_changes_them_by_hand_has_the_last_word,
-    workers_change_minutes_apart,
-    workers_stay_in_their_range,
-)
+from tests.simulation.scaling_checks import OF_SCALING
 
 BUDGET_US = 90 * SECOND_US
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
@@ -261,7 +257,9 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
         again = [
             ASKED if row.event == Event.REOPENED else row.trouble or row.event
             for row in books.events.get(job.id, ())
-            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED} or is_moved_unbegun(row)
+            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED}
+            or is_moved_unbegun(row)
+            or is_left_unbegun(row)
         ]
         if accepted[input_of(job.custom_id)] > 1 + len(again):
             yield f"{job.custom_id} was accepted {accepted[input_of(job.custom_id)]} times after {again}"
@@ -305,6 +303,8 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     rates = {JobOperation.RUN: facts.plan.run_rate, JobOperation.STATUS: facts.plan.status_rate}
     if facts.plan.via in (Via.SYNC, Via.BOTH):
         rates[JobOperation.RUNSYNC] = facts.plan.run_rate
+    if facts.plan.batches is not None:
+        rates[JobOperation.BATCH] = facts.plan.batch_rate
     for (endpoint, operation), figures in chain.from_iterable(
         gate.meters.all_figures().items() for gate in facts.gates
     ):
@@ -344,7 +344,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         remote_id, fate = fate_of(facts, books, row)
         end = fate.end_by(true_moment(facts, row)) if fate else None
-        if fate is None or end is None or not end.is_result:
+        if fate is None or end is None or not end.is_result or fate.is_of_batch:
             continue
         until = min(fate.forgotten_at or row.at, true_moment(facts, row))
         up_us = facts.up_us(end.at, until, at=fate.at)
@@ -427,7 +427,7 @@ def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
         if row.trouble != "lost" or (facts.plan.yields and row.code == ReasonCode.NOTHING_YIELDED):
             continue
         remote_id, fate = fate_of(facts, books, row)
-        if fate is not None and not fate.lost:
+        if fate is not None and not fate.lost and not fate.is_failed_with_its_batch:
             gone = "still knew" if fate.forgotten_at is None else f"forgot in time ({len(fate.ends)} executions ended)"
             yield f"job {row.job} was declared lost, which the service {gone}: {remote_id}"
 
@@ -477,10 +477,8 @@ CHECKS: tuple[Check, ...] = (
     what_was_moved_had_not_begun,
     nobody_in_doubt_is_sent_anew_unasked,
     nothing_is_left_at_a_member,
-    workers_change_minutes_apart,
-    workers_stay_in_their_range,
-    bounds_are_put_back,
-    who_changes_them_by_hand_has_the_last_word,
+    *OF_SCALING,
+    *OF_BATCHES,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

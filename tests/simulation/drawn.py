@@ -11,6 +11,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
+from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
@@ -113,11 +114,11 @@ def swarm(seed: int) -> Plan:
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
     nearly as many canaries and budgets; in one of five a run has a pool; in one of eight answers are bombs, in as many
     they begin with a byte order mark, in as many somebody else uses the same limits, in one of five the service wants a
-    rest now and then; in one of four people are told, who lie as well.
+    rest now and then; in one of four people are told, who lie as well; in one of ten jobs leave in batches.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan))))))
+    return with_batches(with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan)))))))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:

@@ -7,6 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from orchestrator.emulator.batches.batch_records import BatchStatus
+from orchestrator.emulator.batches.batches import Batches
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.errors import leading
 from orchestrator.units import SECOND_US
@@ -45,6 +49,14 @@ class RunFacts:
         """When somebody asked last for jobs that had failed; whoever saw the run's end before did not see its end."""
         self.held: list[tuple[int, str]] = []
         """When a brake has ended a command, and what it said; the next one goes without them."""
+
+
+class StrangeBatch(msgspec.Struct, frozen=True):
+    """How another program has left a batch of its own."""
+
+    id: str
+    status: BatchStatus
+    total: int
 
 
 class Asked:
@@ -99,6 +111,10 @@ class Facts:
         """What those who are told of runs have heard."""
         self.resent_at: int | None = None
         """When somebody asked, at the end, that what they have not taken is sent again."""
+        self.strange: list[StrangeBatch] = []
+        """The batches of another program, as it has left them."""
+        self.batches_here: Batches
+        """Those of the first service."""
         self.failure: str | None = None
         """Why the program, or the world, broke down."""
 

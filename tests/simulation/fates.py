@@ -40,6 +40,7 @@ class Fate(msgspec.Struct, kw_only=True):
     input: bytes
     at: str
     """At which endpoint of which service: host and id."""
+    is_of_batch: bool = False
     place: tuple[str, int] | None = None
     """Where its worker writes to, if it is resumable: its key, and the number of its segment."""
     accepted_at: int
@@ -50,6 +51,11 @@ class Fate(msgspec.Struct, kw_only=True):
     """In order; all but the last by `/retry` undone."""
     forgotten_at: int | None = None
     """None: it is known still."""
+
+    @property
+    def is_failed_with_its_batch(self) -> bool:
+        """Whether its batch came to an end without it."""
+        return self.is_of_batch and bool(self.ends) and self.ends[-1].status is ServiceStatus.CANCELLED
 
     def end_by(self, at: int) -> End | None:
         """How the job had ended by then, if it had."""
@@ -72,6 +78,9 @@ class FateBook(ExecutionCounts):
         self.agreed_times: float = 1.0
         """For so many times as long the service had agreed to keep a job."""
 
+        self.batch_retention_us = 0
+        """How long a request of a batch is kept after its end, at least."""
+
         self.forgets_at: int | None = None
         """While it forgets everything at once."""
 
@@ -80,6 +89,7 @@ class FateBook(ExecutionCounts):
         self.fates[job.id] = Fate(
             input=bare(job.input),
             at=f"{self._host}/{job.endpoint}",
+            is_of_batch=job.batch_id is not None,
             place=_place(job.input),
             accepted_at=job.queued_at,
             lost=is_lost,
@@ -105,6 +115,8 @@ class FateBook(ExecutionCounts):
         if job.finished_at is not None:
             kept_us = self._sync_retention_us if job.id.startswith("sync-") else self._retention_us
             agreed_at = min(agreed_at, job.finished_at + round(kept_us * self.agreed_times))
+        if job.batch_id is not None:
+            agreed_at = fate.forgotten_at + 1 if job.finished_at is None else job.finished_at + self.batch_retention_us
         fate.lost = fate.forgotten_at < agreed_at
         self.say("service", f"forgot it{' too early' * fate.lost}, which was {job.status}", job.id)
 

@@ -15,6 +15,7 @@ from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
+from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
@@ -238,6 +239,44 @@ class ScalingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """When somebody else changes them; None: nobody does."""
 
 
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the service's own Batch is like, and what of it the program is told."""
+
+    rows: int
+    """The most rows that the program puts into one."""
+    delay_s: float
+    workers: int
+    append_ids: bool
+    order: BatchOrder
+    kept_s: float
+    """How long a batch is kept that is over."""
+    wait_s: float
+    """How long the program waits for more rows."""
+    repeats: int
+    """So few rows that are sent again go by `/run`."""
+    active_max: int
+    limit_status: int
+    has_active_drafts: bool
+    page_max: int
+    strangers: int
+    """So many batches does another program make there."""
+
+    @property
+    def rules(self) -> BatchRules:
+        """As the service has them."""
+        return BatchRules(
+            delay_s=self.delay_s,
+            workers=self.workers,
+            append_ids=self.append_ids,
+            order=self.order,
+            retention_s=self.kept_s,
+            active_max=self.active_max,
+            limit_status=self.limit_status,
+            has_active_drafts=self.has_active_drafts,
+            page_max=self.page_max,
+        )
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One world. The defaults are a calm one at the contract's limits."""
 
@@ -256,6 +295,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     execution_timeout_s: float = 10 * MINUTE_S
     run_rate: Rate = Rate(1000, 10, 200)
     status_rate: Rate = Rate(2000, 10, 400)
+    batch_rate: Rate = Rate(100, 10, 10)
     retry_rate: Rate | None = None
     """To which the program keeps, though the service knows no limit of `/retry`; None: that of the contract for
     `/cancel`."""
@@ -304,6 +344,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: the first run has one endpoint."""
     scaling: ScalingPlan | None = None
     """None: there are as many workers as there are."""
+    batches: BatchPlan | None = None
+    """None: nobody has any."""
     others: tuple[RunPlan, ...] = ()
     """The runs but for the first one, which has the settings above."""
     side_by_side: bool = False
@@ -411,7 +453,7 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather():
+        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather() | BatchPlan():
             return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             who = "" if value.who is None else f" of {value.who}"

@@ -54,6 +54,7 @@ from tests.simulation.process import KEYS, Machine, Process
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
+from tests.simulation.stranger import for_batches, live_beside
 from tests.simulation.world import (
     ENDPOINT,
     HERE,
@@ -148,6 +149,7 @@ class Play:
             facts.account = SimulatedAccount(plan, self._services[HERE], facts.true)
         facts.gates = [service.gate for service in self._services.values()]
         facts.counts = [service.counts for service in self._services.values()]
+        facts.batches_here = self._services[HERE].batches
         network = Network(
             plan, self._services, facts.sky, facts.true, facts.trace.say, left=self._left, heard=self._heard
         )
@@ -208,6 +210,7 @@ class Play:
                     world.start_soon(MemberFleets(self._plan.pool).keep, self._services[HERE])
                 if self.facts.account is not None:
                     world.start_soon(self.facts.account.meddle)
+                world.start_soon(live_beside, self.facts, self._services[HERE])
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
                         world.start_soon(self._befall, each)
@@ -350,7 +353,7 @@ class Play:
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
         scaling = plan.scaling if run is self.facts.runs[0] else None
-        return RunRequest(
+        request = RunRequest(
             name=run.plan.name,
             source=str(run.source),
             endpoint=_endpoint(plan, run.plan.where),
@@ -391,12 +394,14 @@ class Play:
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
             ),
         )
+        return for_batches(request, plan)
 
     def _connection(self, run: RunFacts) -> ConnectionSettings:
         plan = self._plan
         limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
         if plan.via in (Via.SYNC, Via.BOTH):
             limits[Operation.RUNSYNC] = _limit(plan.run_rate)
+        limits[Operation.BATCH] = _limit(plan.batch_rate)
         if plan.retry_rate is not None:
             limits[Operation.RETRY] = _limit(plan.retry_rate)
         here = HOSTS[run.plan.where]
@@ -421,11 +426,13 @@ class Play:
             **SERVICE_LIMITS,
             ServiceOperation.RUN: _service_limit(plan.run_rate),
             ServiceOperation.STATUS: _service_limit(plan.status_rate),
+            ServiceOperation.BATCH: _service_limit(plan.batch_rate),
             **({ServiceOperation.RUNSYNC: _service_limit(plan.run_rate)} if plan.via in (Via.SYNC, Via.BOTH) else {}),
         }
         book = FateBook(round(plan.retention_s * SECOND_US), round(plan.sync_retention_s * SECOND_US), host)
         fleets = None if plan.pool is None or host != HERE else MemberFleets(plan.pool)
         book.fates, book.say = facts.fates, facts.trace.say
+        book.batch_retention_us = 0 if plan.batches is None else round(plan.batches.kept_s * SECOND_US)
         service = SimulatedService(
             facts.true,
             seed=plan.seed if host == HERE else plan.seed + 1_000_003,
@@ -441,6 +448,7 @@ class Play:
             limits=limits,
             algorithm=plan.algorithm,
             counts=book,
+            batch=None if plan.batches is None else plan.batches.rules,
             make_world=partial(ForgetfulWorld, sync_retention_us=round(plan.sync_retention_s * SECOND_US)),
             long_work=_long_work(plan) if plan.resumable else None,
         )

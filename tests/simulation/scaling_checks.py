@@ -60,3 +60,11 @@ def who_changes_them_by_hand_has_the_last_word(facts: Facts, _books: Books) -> I
             if any(began_at > before.at for began_at, _ in facts.lives):
                 return
             yield f"somebody made it {before.bounds}, and it became {after.bounds}"
+
+
+OF_SCALING = (
+    workers_change_minutes_apart,
+    workers_stay_in_their_range,
+    bounds_are_put_back,
+    who_changes_them_by_hand_has_the_last_word,
+)

@@ -22,6 +22,7 @@ from tests.simulation.drawn import (
     with_long_jobs,
     with_url,
 )
+from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
@@ -284,6 +285,14 @@ def scaling(seed: int) -> Plan:
     return msgspec.structs.replace(with_scaling(fit, share=1.0), scenario="scaling")
 
 
+def batches(seed: int) -> Plan:
+    """Jobs that leave in batches of the service, in a world of the swarm."""
+    plan = msgspec.structs.replace(
+        swarm(seed), scenario="batches", resumable=False, via=Via.QUEUE, at_url=False, time_scale=1.0
+    )
+    return with_batches(plan, share=1.0)
+
+
 def direct(seed: int) -> Plan:
     """Jobs that go past the queue, in a world of the swarm."""
     return msgspec.structs.replace(
@@ -356,6 +365,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "scaling": scaling,
         "urls": urls,
         "held": held,
+        "batches": batches,
     }
 )
 """By name, as the command line takes them."""

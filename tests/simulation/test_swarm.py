@@ -30,7 +30,7 @@ AT_ONCE = 2
 
 LONG = {
     *("asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct", "urls"),
-    *("told", "held"),
+    *("told", "held", "batches"),
 }
 """Quick ones that are too long for a commit."""
 
@@ -47,6 +47,7 @@ QUICK = (
         "direct",
         "urls",
         "held",
+        "batches",
         "asleep",
         "clocks",
         "large",

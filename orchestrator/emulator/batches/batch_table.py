@@ -65,6 +65,7 @@ class BatchTable:
     def _start(self, batch: Batch, now: int) -> str:
         for job in batch.requests.values():
             job.queued_at = now
+            self._world.table.observer.accepted(job, is_lost=False)
             self._world.table.add(job, is_shelved=self._dice.strikes(Fault.STUCK_IN_QUEUE))
         self._look_at(batch, now)
         return batch_pool(batch.endpoint)
@@ -117,4 +118,5 @@ class BatchTable:
             if job.id in table.by_id:
                 pool.unread += job.status is ServiceStatus.COMPLETED and not job.is_read
                 table.release(job, now)
+                job.expires_at = now
                 table.forget(job)

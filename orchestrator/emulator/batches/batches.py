@@ -153,9 +153,7 @@ class Batches:
             raise self._over(f"a batch has at most {self._rules.requests_max} requests")
         added = tuple(self._request(batch, each, now) for each in inputs)
         for job in added:
-            is_lost = self._dice.strikes(Fault.LOST_JOB)
-            self._world.table.observer.accepted(job, is_lost=is_lost)
-            if not is_lost:
+            if not self._dice.strikes(Fault.LOST_JOB):
                 batch.requests[job.id] = job
         if self._rules.order is BatchOrder.RANDOM:
             shuffled = list(batch.requests.items())
