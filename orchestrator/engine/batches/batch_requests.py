@@ -11,11 +11,12 @@ from orchestrator.core.lanes.batch_outcomes import (
     BatchChange,
     BatchRefused,
     batch_change_outcome,
+    batch_list_outcome,
     batch_outcome,
     batch_page_outcome,
 )
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.batches import BatchPage, ServiceBatch
+from orchestrator.core.service.batches import BatchList, BatchPage, ServiceBatch
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.outcomes import Accepted, AskAgain, Deferred, Gone, Uncertain
@@ -27,6 +28,12 @@ TURN_S_MAX: Final = 60.0
 """For so long a turn is waited for: a service may want no requests for an hour."""
 
 NO_TURN: Final = "the service wants no requests about batches for now"
+
+NOT_KNOWN: Final = "the service does not know this endpoint for now (404)"
+
+OF_THE_PATH: Final = frozenset({404, 410})
+
+_UNSURE: Final = AskAgain(FailureClass.SERVER, NOT_KNOWN)
 
 OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
 """What concerns every request of ours, whatever it is about."""
@@ -50,26 +57,55 @@ class BatchRequests:
         if result is None:
             return Deferred(FailureClass.THROTTLED, NO_TURN)
         outcome = batch_change_outcome(result, remote_id, requests=rows)
-        told = outcome if isinstance(outcome, Deferred | Uncertain) else Accepted("")
-        if isinstance(outcome, Pointless) and outcome.status in OF_THE_KEY:
+        if isinstance(outcome, Gone) and not await self._is_gone(remote_id):
+            return Deferred(FailureClass.SERVER, NOT_KNOWN)
+        if isinstance(outcome, Pointless) and not await self._is_without_batches(outcome):
+            # As of a `/run`: whether it lasts, and all is to stop, the endpoint's health finds out.
             self.task_pool.launch(partial(self.endpoint.probe.stop_if_shut, outcome))
             self.endpoint.health.submission(outcome, sent_at, self.endpoint.clock.now())
-        elif not isinstance(outcome, Pointless):
+            return Deferred(FailureClass.SERVER, outcome.reason)
+        if not isinstance(outcome, Pointless):
+            told = outcome if isinstance(outcome, Deferred | Uncertain) else Accepted("")
             self.endpoint.health.submission(told, sent_at, self.endpoint.clock.now())
         return outcome
 
     async def state(self, remote_id: str) -> ServiceBatch | Gone | AskAgain | Pointless:
         """How a batch stands."""
+        said = await self._state(remote_id)
+        return said if not isinstance(said, Gone) or await self._is_gone(remote_id) else _UNSURE
+
+    async def page(self, remote_id: str, offset: int) -> BatchPage | BatchRefused | Gone | AskAgain | Pointless:
+        """The requests of a batch from `offset` on, without what is secret."""
+        page = await self._ask(
+            lambda calls, permit: calls.page(permit, remote_id, offset),
+            lambda result: batch_page_outcome(self._scrubbed(result), offset),
+        )
+        return page if not isinstance(page, Gone) or await self._is_gone(remote_id) else _UNSURE
+
+    async def _state(self, remote_id: str) -> ServiceBatch | Gone | AskAgain | Pointless:
         return await self._ask(
             lambda calls, permit: calls.get(permit, remote_id), lambda result: batch_outcome(result, remote_id)
         )
 
-    async def page(self, remote_id: str, offset: int) -> BatchPage | BatchRefused | Gone | AskAgain | Pointless:
-        """The requests of a batch from `offset` on, without what is secret."""
-        return await self._ask(
-            lambda calls, permit: calls.page(permit, remote_id, offset),
-            lambda result: batch_page_outcome(self._scrubbed(result), offset),
-        )
+    async def _list(self) -> BatchList | AskAgain | Pointless:
+        return await self._ask(lambda calls, permit: calls.all(permit), batch_list_outcome)
+
+    async def _is_gone(self, remote_id: str | None) -> bool:
+        """Whether a batch is unknown where others are known: for a while an endpoint may answer 404 to everything."""
+        listed = await self._list()
+        if not isinstance(listed, BatchList) or remote_id is None:
+            return False
+        if remote_id in {batch.id for batch in listed.batches}:
+            return False
+        return not listed.has_more or isinstance(await self._state(remote_id), Gone)
+
+    async def _is_without_batches(self, refusal: Pointless) -> bool:
+        """Whether it is about Batch, which the endpoint has not; else about the key, or an endpoint that is unknown for
+        a while, as a new one is.
+        """
+        if refusal.status not in OF_THE_PATH:
+            return refusal.status not in OF_THE_KEY
+        return isinstance(await self._list(), Pointless) and await self.endpoint.api.ask_health() is not None
 
     async def _ask(self, call: Call, read: Callable[[Result], T]) -> T | AskAgain:
         result = await self._result(call)
