@@ -1,8 +1,12 @@
 """Runs as the program would tell of them, for what shows them."""
 
+from orchestrator.core.planning.worker_steps import WorkersNow, WorkersWhy
 from orchestrator.core.pools.member_health import THROTTLED, MemberState
 from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import MarginSummary, RunStatus, Snapshot, Summary, UncertainSummary
+
+WORKERS = WorkersNow(bound=12, wanted=12, why=WorkersWhy.DEADLINE, least=2, most=30)
+WORKERS_SENTENCE = "up to 12 workers, of 2 to 30: finish-by needs 12 workers"
 
 
 def jobs(**counts: int) -> dict[str, int]:

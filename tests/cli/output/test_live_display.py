@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED, Gate
 from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.views.status import Snapshot, StuckSummary
-from tests.cli.samples import MEMBERS, snapshot
+from tests.cli.samples import MEMBERS, WORKERS, WORKERS_SENTENCE, snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -77,6 +77,13 @@ async def test_each_member_of_a_pool_has_a_line_below() -> None:
     assert " ".join(told) == f"local:handlers.py:caption is not well: {THROTTLED}"
     line = progress_line(msgspec.structs.replace(HALFWAY, members=MEMBERS))
     assert line.endswith(f"; local:handlers.py:caption is not well: {THROTTLED}")
+
+
+async def test_workers_by_need_have_a_line_with_why_there_are_so_many() -> None:
+    *_, last = drawn(msgspec.structs.replace(HALFWAY, workers=WORKERS))
+    assert last == f"workers   {WORKERS_SENTENCE}"
+    line = progress_line(msgspec.structs.replace(HALFWAY, workers=WORKERS))
+    assert WORKERS_SENTENCE in line
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.views.batches import BatchStatus
 from orchestrator.views.status import RunsShown
 from tests.cli.command_line import give
-from tests.cli.samples import MEMBERS, run_status
+from tests.cli.samples import MEMBERS, WORKERS, WORKERS_SENTENCE, run_status
 from tests.cli.small_ledger import a_ledger
 
 
@@ -82,6 +82,13 @@ def test_each_batch_has_a_line_until_it_has_ended() -> None:
     ]
     ended = run_text(msgspec.structs.replace(run, batches=batches[:1]), width=100).splitlines()[-1]
     assert ended.split() == ["1", "other", "that", "has", "ended", "5,000", "4,990", "10"]
+
+
+def test_of_workers_by_need_it_is_told_how_many_there_may_be_and_why() -> None:
+    run = msgspec.structs.replace(run_status(queued=3, succeeded=9), workers=WORKERS)
+    assert WORKERS_SENTENCE in " ".join(run_text(run, width=100).split())
+    told = status_text(RunsShown(runs=[run], more=0, more_jobs={}, last_process=None), width=200)
+    assert WORKERS_SENTENCE in told
 
 
 def test_a_run_gets_another_name() -> None:
