@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -62,16 +61,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def tracked() -> Iterator[Path]:
-    """Every text file of the project, without what tools leave behind."""
-    kinds = ("*.py", "*.toml", "*.md", "*.mako", "*.yml", "*.yaml", "*.jsonl", "*.cfg", "*.txt")
-    for kind in kinds:
-        yield from (path for path in ROOT.glob(kind) if path.is_file())
-        for folder in (*FOLDERS, "docs", ".ci", ".github"):
-            yield from (ROOT / folder).rglob(kind)
-    yield from (path for path in (ROOT / "Makefile", ROOT / ".ci" / "run") if path.is_file())
-
-
 def parsed(path: Path) -> ast.Module:
     return module(path).tree
 
@@ -79,21 +68,12 @@ def parsed(path: Path) -> ast.Module:
 @pytest.fixture(scope="module", autouse=True)
 def _once_for_all() -> None:
     for each in source.modules("orchestrator"):
-        _ = each.tree
+        _ = each.nodes
 
 
 def calls(path: Path, *names: str) -> list[str]:
     """Where `path` calls something of these dotted names, whatever stands before the first dot."""
-    text = path.read_text(encoding="utf-8")
-    if not any(name.rpartition(".")[2] in text for name in names):
-        return []  # there is no need to parse it
-    return [
-        f"{name_of(path)}:{node.lineno} {called}"
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call)
-        for called in [ast.unparse(node.func)]
-        if any(called == name or called.endswith(f".{name}") for name in names)
-    ]
+    return module(path).calls(*names)
 
 
 def test_every_module_says_what_it_is_for() -> None:
@@ -162,17 +142,17 @@ def test_people_s_modules_are_loaded_by_the_door_to_their_code() -> None:
 
 def peoples_types(path: Path) -> set[str]:
     """Those of the types that `path` defines or imports."""
-    module = name_of(path).removesuffix(".py").replace("/", ".")
+    own = name_of(path).removesuffix(".py").replace("/", ".")
     imported = {
         (alias.name, node.module)
-        for node in ast.walk(parsed(path))
+        for node in module(path).nodes
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    return {name for name, home in PEOPLES.items() if home == module or (name, home) in imported}
+    return {name for name, home in PEOPLES.items() if home == own or (name, home) in imported}
 
 
-def names_of(module: ast.Module, types: set[str]) -> set[str]:
+def names_of(path: Path, types: set[str]) -> set[str]:
     """The names of what is of one of these types: arguments, variables, members, and functions that return one."""
 
     def is_one(annotation: ast.expr | None) -> bool:
@@ -181,7 +161,7 @@ def names_of(module: ast.Module, types: set[str]) -> set[str]:
         )
 
     found = set()
-    for node in ast.walk(module):
+    for node in module(path).nodes:
         match node:
             case ast.arg(arg=name, annotation=kind) if is_one(kind):
                 found.add(name)
@@ -209,8 +189,8 @@ def test_people_s_code_is_called_through_its_door_only() -> None:
     for path in modules("orchestrator"):
         if not (types := peoples_types(path)):
             continue
-        names = names_of(parsed(path), types)
-        for node in ast.walk(parsed(path)):
+        names = names_of(path, types)
+        for node in module(path).nodes:
             match node:
                 case (
                     ast.Call(func=done) | ast.For(iter=done) | ast.AsyncFor(iter=done) | ast.comprehension(iter=done)
@@ -224,7 +204,7 @@ def test_sql_is_spoken_in_the_ledger_only() -> None:
         f"{name_of(path)}:{node.lineno}"
         for path in modules("orchestrator")
         if "ledger" not in path.parts
-        for node in ast.walk(parsed(path))
+        for node in module(path).nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and STATEMENT.search(node.value)
     ]
     assert spoken == []
@@ -280,19 +260,11 @@ def test_each_setting_is_named_in_its_declaration_only(section: Section, rooms: 
         f"{name_of(path)}:{line} {text}"
         for path in modules(*rooms)
         if name_of(path) not in DECLARING
-        for line, text in said(parsed(path))
+        for line, text in module(path).texts()
         if name_of(path) not in NAMESAKES
         and (flags.search(text) or ("-" in text and text in section.settings and text not in CAUSES))
     ]
     assert found == []
-
-
-def said(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """The texts of a module, each with its line, that are no documentation, which stands by itself."""
-    documentation = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            yield node.lineno, node.value
 
 
 def test_tests_sleep_on_virtual_time_only() -> None:
@@ -319,7 +291,7 @@ def test_what_a_block_of_the_ledger_s_returns_is_built_inside() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in modules("orchestrator/ledger")
-        for node in ast.walk(parsed(path))
+        for node in module(path).nodes
         if isinstance(node, ast.Nonlocal)
     ]
     assert found == []
@@ -328,7 +300,7 @@ def test_what_a_block_of_the_ledger_s_returns_is_built_inside() -> None:
 def test_no_file_knows_a_machine_or_a_registry() -> None:
     found = [
         f"{name_of(path)}:{number} {line.strip()}"
-        for path in tracked()
+        for path in source.tracked()
         if path != Path(__file__)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
         if FOREIGN_PATHS.search(line) or REGISTRIES.search(line)
