@@ -1,13 +1,17 @@
 """Leases of pods: written before anybody is asked, found by whoever comes next, and added up to what a run has paid."""
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, ending, lease_ended, ready
 from orchestrator.core.pods.pod_template import PodTemplate
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.pod_leases import LeaseRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from tests.ledger.ledgers import OpenLedger
+from tests.ledger.ledgers import OpenLedger, a_run, obeyed
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -69,3 +73,21 @@ async def test_pods_cost_the_time_that_they_were_there_at_their_price(open_file:
         await leases.write(replace(two, began_at=now, per_hour=1.0))
         assert await leases.costs(now + HOUR_US // 2) == {7: pytest.approx(1.5), 9: 0.0}
         assert three.cost(now) == 0.0
+
+
+async def test_a_message_of_a_run_says_what_its_pods_have_cost(open_file: OpenLedger) -> None:
+    clock = VirtualClock()
+    async with open_file(clock=clock) as ledger:
+        run = await a_run(ledger, 1, settings=RunSettings(notify="env:HOOK", pod_template=TEMPLATE))
+        one, two, _ = await ledger.runs.pod_leases.want([replace(WISH, run=run.id)] * 3)
+        now = clock.now()
+        done = lease_ended(replace(one, began_at=now, per_hour=0.5), LeaseEnd.DONE, now + HOUR_US)
+        await ledger.runs.pod_leases.write(done)
+        await ledger.runs.pod_leases.write(replace(two, began_at=now - HOUR_US, per_hour=1.0))
+        await obeyed(ledger, Action.CANCEL, run=run.id)
+        while await ledger.jobs.cancels.end(run.id, most=1):
+            pass
+        [receiver] = await ledger.flows.run_outbox.receivers_due(ledger.now())
+        message = await ledger.flows.run_outbox.first_due(*receiver, ledger.now())
+        assert message is not None
+        assert json.loads(message.body)["data"]["spent"] == pytest.approx(1.5, abs=0.01)

@@ -15,12 +15,11 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import HOUR_US, MINUTE_US
 
 DOUBT_US: Final = 2 * MINUTE_US
 """A new pod that the list does not have for so long after it was asked for was never made."""
 
-HOUR_US: Final = 3_600 * SECOND_US
 
 READABLE_MAX: Final = 40
 """So many characters of a run's name are in those of its pods."""

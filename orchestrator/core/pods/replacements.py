@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.pods.pod_lease import HOUR_US, PodLease
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.core.pods.pod_lease import PodLease
+from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 
 PAUSE_US: Final = 15 * SECOND_US
 PAUSE_US_MAX: Final = 10 * MINUTE_US

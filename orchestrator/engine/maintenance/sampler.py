@@ -163,7 +163,7 @@ class Sampler:
             hold=hold,
             hold_by=facts.asked_by.get(run, "") if requested == hold else "",
             hold_since=(since or facts.at) if hold else None,
-            spent=spent(self.endpoints.settings_of.get(run), facts.took.get(run, {})),
+            spent=self._spent(run, facts.took.get(run, {})),
             safe_until=None if said.collecting is None or is_last else said.collecting.safe_until,
             submissions=added(before.submissions, *(part.submissions for part in parts)),
             ends=added(before.ends, *(part.ends for part in parts)),
@@ -204,6 +204,14 @@ class Sampler:
             commits=merged(before.commits, self.ledger.writer.commits.values),
             webhooks=added(before.webhooks, self.webhooks()),
         )
+
+    def _spent(self, run: int, took: Mapping[str, DurationTotals]) -> float | None:
+        """What a run has cost, whose executions at these endpoints have ended: these, and its pods."""
+        settings = self.endpoints.settings_of.get(run)
+        found = spent(settings, took)
+        if settings is None or settings.pod_template is None:
+            return found
+        return round((found or 0.0) + self.runs.brakes.spent.of_pods(run), 6)
 
 
 def _hold(said: RunReport, *, is_told: bool) -> str:

@@ -138,7 +138,7 @@ async def _body(connection: AsyncConnection, telling: Telling, *, why: str, expi
     for left in telling.runs:
         jobs.update(await counts_of(connection, left.run))
         settings = (await connection.execute(_SETTINGS, {"run": left.run})).scalar_one()
-        figures = await message_figures(connection, left.run, settings)
+        figures = await message_figures(connection, left.run, settings, now)
         kinds = figures.kinds
         if figures.spent is not None:
             spent.append(figures.spent)

@@ -18,10 +18,13 @@ from orchestrator.core.pipelines.run_messages import (
     run_end,
     run_message,
 )
+from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.pools.member import MemberSettings, dearest, price_at
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import clusters, counts, endpoints, executions, intakes, jobs, outcomes, runs
+from orchestrator.ledger.schema.pod_tables import pod_leases
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.units import HOUR_US
 
 KEPT_PER_RUN: Final = 100
 """So many messages of a run are kept that nobody waits for any more."""
@@ -36,6 +39,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     price_per_second: float | None = None
     members: tuple[MemberSettings, ...] = ()
     budget: float = 0.0
+    pod_template: PodTemplate | None = None
 
 
 class NotifyingRun(msgspec.Struct, frozen=True):
@@ -64,6 +68,13 @@ _TOOK: Final = (
     .where(executions.c.run_id == bindparam("run"))
     .group_by(endpoints.c.endpoint)
 )
+_PAID_FOR_PODS: Final = select(
+    func.sum(
+        pod_leases.c.per_hour
+        * (func.coalesce(pod_leases.c.ended_at, bindparam("now")) - pod_leases.c.began_at)
+        / float(HOUR_US)
+    )
+).where(pod_leases.c.run == bindparam("run"), pod_leases.c.began_at.is_not(None))
 _first: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
 _KINDS: Final = (
     select(
@@ -156,14 +167,15 @@ async def news_owe(connection: AsyncConnection, run: NotifyingRun, news: RunNews
     if not targets:
         return False
     await connection.execute(delete(run_outbox).where(run_outbox.c.id.in_(_OLD)), {"run": run.id})
-    standing, figures = await counts_of(connection, run.id), await message_figures(connection, run.id, run.settings)
+    standing = await counts_of(connection, run.id)
+    figures = await message_figures(connection, run.id, run.settings, now)
     body = run_message(news, run=run.name, jobs=standing, at=now, why=why, figures=figures)
     common = {"run_id": run.id, "news": news.value, "body": body, "owed_at": now, "due_at": now}
     await connection.execute(insert(run_outbox).inline(), [{**common, "target": target} for target in targets])
     return True
 
 
-async def message_figures(connection: AsyncConnection, run: int, settings: bytes) -> MessageFigures:
+async def message_figures(connection: AsyncConnection, run: int, settings: bytes, now: int) -> MessageFigures:
     """What there is to say of a run with these settings beside its counts."""
     wanted = _wanted.decode(settings)
     spent, price = None, dearest(wanted.members, wanted.price_per_second)
@@ -173,6 +185,9 @@ async def message_figures(connection: AsyncConnection, run: int, settings: bytes
             totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
             there = price_at(wanted.members, endpoint, wanted.price_per_second)
             spent += Costs(price=price if there is None else there, took=totals, longest_ms=0).spent.amount
+    if wanted.pod_template is not None:
+        paid = (await connection.execute(_PAID_FOR_PODS, {"run": run, "now": now})).scalar()
+        spent = (spent or 0.0) + (paid or 0.0)
     kinds = await connection.execute(_KINDS, {"run": run})
     return MessageFigures(
         spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)

@@ -79,6 +79,7 @@ _NOW: Final = GrafanaRow(
         _figure("Runs held", f"sum({_of('runs', _HELD)})"),
         _figure("Flows late", f"sum({_of('flow_late')})"),
         _figure("Results are safe for", f"min({_of('safe_until_timestamp_seconds')}) - time()", "s"),
+        _figure("Pods", f"sum({_of('pods')})"),
         _figure("Messages waiting", f"sum({_of('notifications_waiting')})"),
     ),
 )

@@ -89,6 +89,26 @@ _UNATTENDED: Final = (
         "/engine",
     ),
     _alert(
+        "PodsLeft",
+        f"sum by ({_BY}) (orchestrator_pods) > 0 unless on ({_BY}) ({_WORKING})",
+        "5m",
+        Severity.CRITICAL,
+        "Pods are paid, and nobody works on the ledger who would end them",
+        "The process that asked for them has ended without a word. `orchestrator runs tidy` ends them; `orchestrator"
+        " resume` goes on with them.",
+        "/engine",
+    ),
+    _alert(
+        "PodsStay",
+        f'sum by ({_BY}) (orchestrator_pods{{state="ending"}}) > 0',
+        "10m",
+        Severity.CRITICAL,
+        "Pods that nobody needs cannot be ended, and are paid",
+        "`orchestrator doctor` names them. See whether the account's interface answers, and end them there by their"
+        " ids.",
+        "/engine",
+    ),
+    _alert(
         "SamplesStandStill",
         f"(time() - orchestrator_sample_timestamp_seconds > 120) and on ({_BY}) ({_WORKING})",
         "5m",

@@ -154,6 +154,8 @@ _OF_LEDGER: Final = (
     _gauge("janitor_failing", ("duty",), "1 for each duty that the process at work cannot do. Absent for the others."),
     _gauge("sample_timestamp_seconds", (), "When the process at work last wrote down how it stands.", "seconds"),
     Metric(name="build_info", type=MetricType.INFO, labels=("version", "schema"), help="The program, and its ledger."),
+    _gauge("pods", (STATE,), "Pods that work for runs, or are to, by where they stand: all of them may be paid."),
+    _gauge("pods_cost_per_hour", (), "What these cost in an hour, as far as the account has told."),
     _counter("webhooks_total", (RESULT,), "Webhooks that came in, by what became of them."),
     _counter("notifications_total", ("target", RESULT), "Messages that were sent, or given up."),
     _gauge("notifications_waiting", ("target",), "Messages that are still to be sent."),

@@ -8,6 +8,7 @@ from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, ClosedLabel
 from orchestrator.telemetry.metrics.message_readings import read_messages
 from orchestrator.telemetry.metrics.pipeline_readings import read_pipelines
+from orchestrator.telemetry.metrics.pod_readings import read_pods
 from orchestrator.telemetry.metrics.process_readings import read_files, read_process
 from orchestrator.telemetry.metrics.prometheus_collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.readings import MetricsSnapshot, Readings
@@ -32,6 +33,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     await read_runs(ledger, held_by, into=into)
     await read_pipelines(ledger, into)
     await read_messages(ledger, into)
+    await read_pods(ledger, into)
     await read_process(ledger, beats, present, into)
     read_files(ledger.path, into)
     return into.snapshot()

@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from orchestrator.core.pods.pod_lease import (
     DOUBT_US,
-    HOUR_US,
     OPEN,
     Became,
     End,
@@ -29,7 +28,7 @@ from orchestrator.core.pods.pod_lease import (
     strays,
 )
 from orchestrator.core.pods.pod_template import READY_WITHIN_US_DEFAULT, WhenDone
-from orchestrator.units import SECOND_US
+from orchestrator.units import HOUR_US, SECOND_US
 from tests.core.pods.leases import T0, TEMPLATE, lease, pod
 
 SOON = T0 + SECOND_US

@@ -1,7 +1,8 @@
 """How many pods are asked for, and when again after some have failed."""
 
-from orchestrator.core.pods.pod_lease import HOUR_US, LeaseEnd, LeaseState, PodLease, ending, lease_ended
+from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, ending, lease_ended
 from orchestrator.core.pods.replacements import FAILURES_ALLOWED, PAUSE_US, PAUSE_US_MAX, PodDemand, demand
+from orchestrator.units import HOUR_US
 from tests.core.pods.leases import T0, lease
 
 

@@ -55,6 +55,21 @@ CASES: Final[Mapping[str, AlertCase]] = {
             {_endpoint("runs", standing="running"): "1x60", 'at_work{slot="0"}': "1x55 0x5"},
         ),
     ),
+    "PodsLeft": AlertCase(
+        {'pods{state="ready"}': "2x60", **_NOBODY},
+        (
+            {'pods{state="ready"}': "2x60", **_WORKING},
+            {'pods{state="ready"}': "0x60", **_NOBODY},
+            {'pods{state="ready"}': "2x60", 'at_work{slot="0"}': "1x58 0x2"},
+        ),
+    ),
+    "PodsStay": AlertCase(
+        {'pods{state="ending"}': "1x60", **_WORKING},
+        (
+            {'pods{state="ready"}': "1x60", 'pods{state="ending"}': "0x60", **_WORKING},
+            {'pods{state="ending"}': "0x54 1x6", **_WORKING},
+        ),
+    ),
     "SamplesStandStill": AlertCase(
         {"sample_timestamp_seconds": "3000x60", **_WORKING},
         (
