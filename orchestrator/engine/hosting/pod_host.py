@@ -14,7 +14,8 @@ import msgspec
 
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.pods.pod_lease import OPEN, LeaseState, PodLease, how_to_end
-from orchestrator.core.pods.pod_template import WhenDone
+from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
+from orchestrator.core.text.figures import minute
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.hosting.run_registry import RunRegistry
@@ -29,6 +30,8 @@ from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import REST_URL_DEFAULT
+from orchestrator.units import SECOND_US
 
 ANSWER_S_MAX: Final = 5.0
 """A pod whose server takes longer to say how it is, is not ready."""
@@ -38,6 +41,9 @@ END_LOOK_S: Final = 1.0
 
 HTTP_OK: Final = 200
 
+
+UNDECIDED_US: Final = 30 * SECOND_US
+"""For so long after its beginning a process may be about to serve runs whose pods are there."""
 
 MAY_BE_PAID: Final = "it may still be paid; it is not known yet whether it was made"
 
@@ -84,6 +90,10 @@ class PodHost:
         self._dependencies = dependencies
         self._console = console
         self._join = join
+        self._began_at = ledger.now()
+        self._provided: set[int] = set()
+        """The runs that can have the pods that they want, as far as was looked."""
+
         self.keeper = PodKeeper(ledger, dependencies.clock, console, account_at=self._account_at, answers=self._answers)
         runs.brakes.spent.of_pods = self.keeper.spent
         runs.why_no_pods = self.hold
@@ -93,15 +103,23 @@ class PodHost:
         cannot be.
         """
         settings = self._runs.settings_of[run.id]
-        if settings.pod_template is None:
+        template = settings.pod_template
+        if template is None:
             return
         await self.keeper.leases()
+        if template.url == POD_URL_DEFAULT and self._services.rest_url != REST_URL_DEFAULT:
+            raise UsageError(
+                f"the pod template {template.name}: its pods would be asked for at {self._services.rest_url}, and be"
+                f" reached at {POD_URL_DEFAULT}, where those of the public service are; give it a url, as in"
+                " http://HOST:PORT/proxy/{pod}-{port} of an emulator; no pod was asked for, and no job was sent"
+            )
         try:
             await self.keeper.check(self._wanted(run, settings, unfinished=1))
         except OrchestratorError as error:
             raise UsageError(
-                f"the pod template {settings.pod_template.name}: {error}; no pod was asked for, and no job was sent"
+                f"the pod template {template.name}: {error}; no pod was asked for, and no job was sent"
             ) from error
+        self._provided.add(run.id)
 
     async def look(self) -> None:
         """Does what is to be done now. Pods that have become ready take part, and those that are gone no more."""
@@ -113,7 +131,7 @@ class PodHost:
             )
             for session in self._wanting()
         }
-        await self.keeper.look(wanted)
+        await self.keeper.look(wanted, self._undecided())
         for run, session in list(self._runs.sessions.items()):
             if self._runs.settings_of[run].pod_template is None:
                 continue
@@ -169,18 +187,39 @@ class PodHost:
         if used and not starting:
             return Hold(Gate.PODS, "none of its pods takes anything for now", stops=False)
         if used:
-            return Hold(Gate.PODS, f"waits for {counted(starting, 'pod')} to be ready", stops=False)
+            first = next(lease for lease in used if lease.state is not LeaseState.READY)
+            return Hold(
+                Gate.PODS, f"waits for {counted(starting, 'pod')} to be ready: {self._waits_for(first)}", stops=False
+            )
         failed = next((lease for lease in reversed(leases) if lease.has_failed), None)
         why = "it has no pod yet" if failed is None else f"it has no pod; the last one: {failed.detail or failed.end}"
         return Hold(Gate.PODS, why, stops=False)
 
+    def _waits_for(self, lease: PodLease) -> str:
+        """What is missing of a pod that is not ready, and for how long that is waited for."""
+        pod = self.keeper.listed(lease)
+        if pod is None or lease.url is None:
+            how = f"{lease.name} is asked for"
+        elif pod.is_running:
+            how = f"{pod.id} is RUNNING, and its server does not answer at {lease.url}"
+        else:
+            how = f"{pod.id} is {pod.status}"
+        return f"{how}; until {minute(lease.wanted_at + lease.template.ready_within_us)} UTC, then another is asked for"
+
     # --- how it is done
+
+    def _undecided(self) -> set[int]:
+        """The runs that may want the pods that they have: nobody has begun to send them yet, or may come to."""
+        leases = {lease.run for lease in self.keeper.open_leases}
+        if self._ledger.now() < self._began_at + UNDECIDED_US:
+            return leases - self._provided
+        return leases & self._runs.sessions.keys() - self._provided
 
     def _wanting(self) -> list[RunSession]:
         """The runs at work that want pods, and have something to send or outstanding."""
         found = []
         for session in self._runs.sessions.values():
-            if self._runs.settings_of[session.run.id].pod_template is None or session.is_over:
+            if session.run.id not in self._provided or session.is_over:
                 continue
             asked = session.controls
             rests = asked.pause or asked.cancel or session.own.sending.hold is not None

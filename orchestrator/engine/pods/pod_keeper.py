@@ -100,6 +100,7 @@ class PodKeeper:
         self._said: dict[int | PodPlace, str] = {}
         """What people were told last of which lease or account: each trouble once."""
 
+        self._listed: dict[int, ListedPod] = {}
         self._released: set[int] = set()
         """The leases of which it was answered that the pod is stopped, or gone."""
 
@@ -116,6 +117,11 @@ class PodKeeper:
             self._leases = {lease.id: lease for lease in await self._ledger.runs.pod_leases.all()}
         return tuple(self._leases.values())
 
+    @property
+    def open_leases(self) -> Sequence[PodLease]:
+        """Those of which something may be paid, as far as anybody has looked."""
+        return [lease for lease in (self._leases or {}).values() if lease.state is not LeaseState.ENDED]
+
     def of(self, run: int) -> Sequence[PodLease]:
         """Those of a run, as far as anybody has looked."""
         return [lease for lease in (self._leases or {}).values() if lease.run == run]
@@ -124,6 +130,10 @@ class PodKeeper:
         """What a run has paid for pods until now."""
         now = self._clock.now()
         return sum(lease.cost(now) for lease in self.of(run))
+
+    def listed(self, lease: PodLease) -> ListedPod | None:
+        """The pod of a lease as the account listed it last; None where it did not."""
+        return self._listed.get(lease.id)
 
     def trouble(self, lease: PodLease) -> str | None:
         """What people were told last of a lease."""
@@ -135,16 +145,18 @@ class PodKeeper:
 
     # --- a look
 
-    async def look(self, wanted: Mapping[int, PodsWanted]) -> None:
-        """Does what is to be done now for the runs that want pods, by their numbers; all others want none."""
+    async def look(self, wanted: Mapping[int, PodsWanted], kept: Collection[int] = ()) -> None:
+        """Does what is to be done now for the runs that want pods, by their numbers; of the runs `kept` that is not
+        known yet, and all others want none.
+        """
         async with self._turn:
             leases = await self.leases()
             open_leases = [lease for lease in leases if lease.state is not LeaseState.ENDED]
             places = {PodPlace(each.service_url, each.rest_url) for each in open_leases}
             for place in places | {each.place for each in wanted.values()}:
-                await self._look_at(place, wanted)
+                await self._look_at(place, wanted, kept)
 
-    async def _look_at(self, place: PodPlace, wanted: Mapping[int, PodsWanted]) -> None:
+    async def _look_at(self, place: PodPlace, wanted: Mapping[int, PodsWanted], kept: Collection[int]) -> None:
         try:
             account = self._account(place)
             listed_at, pods = await account.all()
@@ -153,7 +165,7 @@ class PodKeeper:
             return
         self._said.pop(place, None)
         here = [lease for lease in await self.leases() if PodPlace(lease.service_url, lease.rest_url) == place]
-        await self._release_unwanted(here, wanted)
+        await self._release_unwanted([lease for lease in here if lease.run not in kept], wanted)
         async with anyio.create_task_group() as group:
             for lease in map(self._now, here):
                 if lease.state is not LeaseState.ENDED and self._waits.get(lease.id, (0, 0))[0] <= self._clock.now():
@@ -180,6 +192,8 @@ class PodKeeper:
         try:
             for _ in range(STEPS_MAX):
                 pod = pod_of(lease, pods)
+                if pod is not None:
+                    self._listed[lease.id] = pod
                 step = lease_step(lease, pod, listed_at=listed_at, now=self._clock.now())
                 after = await self._carried_out(account, lease, pod, step)
                 if after == lease:

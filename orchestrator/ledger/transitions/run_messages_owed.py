@@ -187,7 +187,7 @@ async def message_figures(connection: AsyncConnection, run: int, settings: bytes
             spent += Costs(price=price if there is None else there, took=totals, longest_ms=0).spent.amount
     if wanted.pod_template is not None:
         paid = (await connection.execute(_PAID_FOR_PODS, {"run": run, "now": now})).scalar()
-        spent = (spent or 0.0) + (paid or 0.0)
+        spent = (spent or 0.0) + float(paid or 0.0)
     kinds = await connection.execute(_KINDS, {"run": run})
     return MessageFigures(
         spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)

@@ -49,6 +49,7 @@ def test_a_create_whose_answer_is_lost_is_found_by_its_name(place: Workplace) ->
     assert finishes(place) == 2
 
 
+@pytest.mark.slow
 def test_a_create_that_fails_after_it_was_done_is_found_too(place: Workplace) -> None:
     async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         return httpx.Response(500, request=request) if is_create(request) else answer
@@ -84,6 +85,7 @@ def test_an_answer_about_another_pod_is_not_believed(place: Workplace) -> None:
     assert not any("sombodyelses" in line for line in place.console.lines)
 
 
+@pytest.mark.slow
 def test_somebody_elses_pods_are_left_alone_whatever_they_are_called(place: Workplace) -> None:
     async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         if not is_list(request):
@@ -104,6 +106,7 @@ def test_somebody_elses_pods_are_left_alone_whatever_they_are_called(place: Work
     assert not touched
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 429])
 def test_a_list_that_fails_for_a_while_ends_nothing(place: Workplace, status: int) -> None:
     async def before(request: httpx.Request) -> httpx.Response | None:
@@ -117,6 +120,7 @@ def test_a_list_that_fails_for_a_while_ends_nothing(place: Workplace, status: in
     assert set(place.executed.values()) == {1}
 
 
+@pytest.mark.slow
 def test_an_old_list_is_not_believed_when_a_pod_is_missing_in_it(place: Workplace) -> None:
     async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         if is_list(request) and 20 <= anyio.current_time() < 40:
@@ -129,6 +133,7 @@ def test_an_old_list_is_not_believed_when_a_pod_is_missing_in_it(place: Workplac
     assert set(place.executed.values()) == {1}
 
 
+@pytest.mark.slow
 def test_an_end_whose_answer_is_lost_is_looked_after(place: Workplace) -> None:
     async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         return await lost(request, answer) if is_action(request) else answer
@@ -137,6 +142,7 @@ def test_an_end_whose_answer_is_lost_is_looked_after(place: Workplace) -> None:
     assert finishes(place) == 2
 
 
+@pytest.mark.slow
 def test_an_end_that_fails_at_first_is_tried_again_and_what_stays_is_said(place: Workplace) -> None:
     refusals: Counter[str] = Counter()
 

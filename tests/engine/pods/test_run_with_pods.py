@@ -4,6 +4,7 @@ Time is that of `tests.simulation`.
 """
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -11,10 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.pods.pod_lease import LeaseEnd, PodLease
-from orchestrator.core.pods.pod_template import WhenDone
+from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
+from orchestrator.core.pods.replacements import PAUSE_US
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import read_ledger
 from tests.engine.pods.workplace import TEMPLATE, Workplace
+from tests.simulation.database import async_creator
 
 STOPS = replace(TEMPLATE, when_done=WhenDone.STOP)
 
@@ -84,6 +87,7 @@ def test_one_that_dies_is_replaced_and_its_jobs_go_on_elsewhere(place: Workplace
     assert set(place.executed.values()) <= {1, 2}
 
 
+@pytest.mark.slow
 def test_one_whose_server_never_answers_is_given_up_and_paid_no_longer(tmp_path: Path) -> None:
     place = Workplace(tmp_path, booting_s=10_000)
 
@@ -102,6 +106,7 @@ def test_one_whose_server_never_answers_is_given_up_and_paid_no_longer(tmp_path:
     assert place.pods == {}
 
 
+@pytest.mark.slow
 def test_pods_are_gone_once_people_interrupt_the_run(place: Workplace) -> None:
     async def interrupted() -> None:
         stop = anyio.Event()
@@ -149,6 +154,37 @@ def test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses(tmp_pat
     place.world(waits)
     found = leases(place)
     assert 3 <= len(found) <= 5
+    gaps = [later.wanted_at - before.wanted_at for before, later in pairwise(found)]
+    assert all(gap >= PAUSE_US << n for n, gap in enumerate(gaps))
     assert {lease.end for lease in found} == {LeaseEnd.REFUSED}
     assert all("instances" in lease.detail for lease in found)
     assert {lease.cost(place.clock.now()) for lease in found} == {0.0}
+
+
+def test_it_is_told_at_once_that_pods_of_an_emulator_are_elsewhere(place: Workplace) -> None:
+    for _ in range(2):  # a run that is known is refused in the same way
+        with pytest.raises(UsageError, match=r"reached at https://\{pod\}.*give it a url"):
+            place.world(partial(place.carry_out, 3, pod_template=replace(TEMPLATE, url=POD_URL_DEFAULT)))
+    assert (place.pods, [line for line in place.console.lines if "asks for" in line]) == ({}, [])
+
+
+def test_what_is_waited_for_is_said_and_until_when(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, booting_s=60)
+    said: list[str] = []
+
+    async def watched() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(place.carry_out, 3))
+            await anyio.sleep(30)
+
+            async with read_ledger(
+                place.folder / "db", clock=place.clock, connect=async_creator(place.folder / "db")
+            ) as ledger:
+                [beat] = await ledger.runs.heartbeats.all()
+            hold = beat.report.runs[1].blocked_by
+            said.append("" if hold is None else hold.why)
+
+    place.world(watched)
+    assert "waits for 2 pods to be ready: " in said[0]
+    assert "is RUNNING, and its server does not answer at http://service/proxy/" in said[0]
+    assert said[0].endswith("UTC, then another is asked for")

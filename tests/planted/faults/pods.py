@@ -1,0 +1,86 @@
+"""Pods that work for runs: what is paid for nothing, or made twice."""
+
+from tests.planted.faults.fault import Fault
+
+_KILLS = "tests/engine/pods/test_kills.py"
+_LYING = "tests/engine/pods/test_lying_account.py"
+_RUNS = "tests/engine/pods/test_run_with_pods.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a request for a pod that was not answered is made again at once",
+        path="orchestrator/core/pods/pod_lease.py::_of_missing",
+        old="if listed_at < lease.wanted_at + DOUBT_US:",
+        new="if False:",
+        tests=(
+            f"{_LYING}::test_a_create_that_fails_and_does_nothing_is_asked_again_once_that_is_certain",
+            "tests/core/pods/test_pod_lease.py::test_a_request_whose_answer_was_lost_is_doubted_for_a_while_and_then_was_none",
+        ),
+    ),
+    Fault(
+        name="a pod of another name is taken for ours",
+        path="orchestrator/core/pods/pod_lease.py::pod_of",
+        old="pod.name == lease.name and lease.pod in (None, pod.id)",
+        new="lease.pod in (None, pod.id)",
+        tests=(f"{_LYING}::test_an_answer_about_another_pod_is_not_believed",),
+    ),
+    Fault(
+        name="a pod that one list does not have is taken for gone",
+        path="orchestrator/core/pods/pod_lease.py::_of_missing",
+        old="return LookItUp()",
+        new="return Became(lease_ended(lease, LeaseEnd.LOST, listed_at))",
+        tests=(f"{_LYING}::test_an_old_list_is_not_believed_when_a_pod_is_missing_in_it",),
+    ),
+    Fault(
+        name="a pod that comes late is left running",
+        path="orchestrator/core/pods/pod_lease.py::strays",
+        old="return [(never[pod.name], pod) for pod in pods if pod.name in never]",
+        new="return []",
+        tests=(f"{_LYING}::test_a_pod_that_comes_long_after_it_was_given_up_is_terminated",),
+    ),
+    Fault(
+        name="a pod that is to end is forgotten and not ended",
+        path="orchestrator/engine/pods/pod_keeper.py::PodKeeper._carried_out",
+        old="await account.release(pod, step.how)\nself._released.add(lease.id)",
+        new="return shown(lease, None, self._clock.now())",
+        tests=(f"{_RUNS}::test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it",),
+    ),
+    Fault(
+        name="a process that ends leaves its pods running",
+        path="orchestrator/engine/engine.py::Engine.working",
+        old="await self.host.pods.end()",
+        new="pass",
+        tests=(f"{_RUNS}::test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it",),
+    ),
+    Fault(
+        name="pods that nobody wants are kept",
+        path="orchestrator/engine/pods/pod_keeper.py::PodKeeper._release_unwanted",
+        old="if used[lease.run] > most:",
+        new="if False:",
+        tests=(f"{_KILLS}::test_after_a_kill_tidy_leaves_no_pod_that_is_paid",),
+    ),
+    Fault(
+        name="whoever comes next ends pods whose run is about to go on",
+        path="orchestrator/engine/hosting/pod_host.py::PodHost._undecided",
+        old="leases = {lease.run for lease in self.keeper.open_leases}",
+        new="leases: set[int] = set()",
+        tests=(f"{_KILLS}::test_a_pod_that_was_made_and_never_heard_of_is_found_by_the_next_run_and_not_made_again",),
+    ),
+    Fault(
+        name="pods are not paid out of the budget",
+        path="orchestrator/engine/sending/spending.py::Spending.budgets",
+        old="standing=self.of_pods(run.id),",
+        new="",
+        tests=(f"{_RUNS}::test_pods_are_gone_once_a_brake_holds_the_run",),
+    ),
+    Fault(
+        name="after a pod that failed the next one is asked for at once",
+        path="orchestrator/core/pods/replacements.py::demand",
+        old="return PodDemand(0, again_at) if now < again_at else PodDemand(missing)",
+        new="return PodDemand(missing)",
+        tests=(
+            f"{_RUNS}::test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses",
+            "tests/core/pods/test_replacements.py::test_after_one_that_failed_there_is_a_pause_which_doubles",
+        ),
+    ),
+)
