@@ -180,6 +180,9 @@ class Appends:
             if not isinstance(page, BatchPage | BatchRefused | Gone):
                 found.put_off(self.endpoint.clock.now(), asked_s(page))
                 return None
+            if isinstance(page, Gone):
+                await self.drafts.gone(found)
+                return None
             rows = page.rows if isinstance(page, BatchPage) else ()
             named = [row.record.remote_id for row in rows if row.record.remote_id is not None]
             if not isinstance(page, BatchPage) or len(named) < len(rows):

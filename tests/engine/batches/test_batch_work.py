@@ -99,6 +99,7 @@ async def test_a_batch_that_the_service_gives_up_has_its_rows_sent_anew(tmp_path
         assert await b.stages() == ["over", "over"]
 
 
+@pytest.mark.slow
 async def test_results_are_read_while_the_batch_runs_before_they_may_be_gone(tmp_path: Path) -> None:
     settings = replace(BATCH, batch_retention_us=600 * S)
     rules = BatchRules(append_ids=True, workers=1)
@@ -148,6 +149,7 @@ async def test_a_run_whose_executions_fail_ends_without_waiting_for_a_draft(tmp_
         assert b.drafts() == []
 
 
+@pytest.mark.slow
 async def test_what_a_budget_counts_already_goes_and_the_rest_once_that_has_cost_less(tmp_path: Path) -> None:
     settings = replace(BATCH, price_per_second=0.001, budget=10.0)
     async with batched(tmp_path, rows=60, settings=settings) as b:

@@ -62,6 +62,7 @@ async def test_of_one_that_runs_what_has_begun_is_paid_and_its_result_kept(tmp_p
         assert BILLED in b.p.warnings
 
 
+@pytest.mark.slow
 async def test_what_would_be_late_leaves_by_run_once_its_batch_is_seen_to_be_cancelled(tmp_path: Path) -> None:
     rules = replace(NAMED, delay_s=2_500.0, workers=1)
     async with batched(tmp_path, rows=40, rules=rules, seconds=lambda _: 50.0) as b:
@@ -77,6 +78,7 @@ async def test_what_would_be_late_leaves_by_run_once_its_batch_is_seen_to_be_can
         assert len(by_run) > 20
 
 
+@pytest.mark.slow
 async def test_a_batch_that_ends_in_time_is_left_alone(tmp_path: Path) -> None:
     rules = replace(NAMED, delay_s=60.0, workers=8)
     async with batched(tmp_path, rows=60, rules=rules, seconds=lambda _: 100.0) as b:
@@ -112,6 +114,7 @@ async def test_a_batch_that_the_service_forgets_has_its_rows_sent_anew(tmp_path:
         assert "lost" in (await b.p.story())[2] or "expired" in (await b.p.story())[2]
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_paused_begins_no_batch_and_goes_on_later(tmp_path: Path) -> None:
     async with batched(tmp_path, rows=40, rules=NAMED) as b:
         await b.p.until(State.OUTSTANDING, 3)

@@ -48,12 +48,15 @@ async def test_while_an_endpoint_is_unknown_none_of_its_batches_is_taken_for_gon
         assert (b.drafts(), await b.stages()) == ([], [*["dropped"] * (len(await b.stages()) - 1), "over"])
 
 
-async def test_a_batch_that_is_unknown_where_others_are_known_is_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "n", "is_named"), [("append", 2, True), ("page", 2, False)])
+async def test_a_batch_that_is_unknown_where_others_are_known_is_gone(
+    tmp_path: Path, kind: str, n: int, is_named: bool
+) -> None:
     clock = VirtualClock()
-    service = SimulatedService(clock, batch=NAMED)
+    service = SimulatedService(clock, batch=BatchRules(append_ids=is_named, delay_s=10.0))
 
     def forget(call: Call) -> Lost | None:
-        if call == Call("append", 2):
+        if call == Call(kind, n):
             service.batches.close(ENDPOINT)
         return None
 

@@ -31,7 +31,7 @@ async def test_a_batch_that_may_have_been_made_is_left_as_it_is_and_another_one_
 
 @pytest.mark.parametrize("rules", [NAMED, UNNAMED])
 @pytest.mark.parametrize("lost", ["request", "answer"])
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 13])
+@pytest.mark.parametrize("n", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 6, 13))])
 async def test_an_append_that_is_not_answered_puts_no_row_in_twice(
     tmp_path: Path, rules: BatchRules, lost: Lost, n: int
 ) -> None:
