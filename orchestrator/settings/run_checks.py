@@ -55,6 +55,11 @@ def _check_auto(settings: RunSettings, name: DisplayName) -> None:
     found, least = settings.worker_range, settings.workers_min
     if found is None:
         return
+    if settings.via is Via.BATCH:
+        raise UsageError(
+            f"{name(run_settings.WORKERS)} {format_workers(found)} is for the endpoint's own workers, and"
+            f" {name(run_settings.VIA)} {settings.via} leaves it to the service who executes a batch; leave one out"
+        )
     if settings.workers_max not in (None, found.most):
         raise UsageError(
             f"{name(run_settings.WORKERS)} {format_workers(found)} and {name(run_settings.WORKERS_MAX)}"

@@ -4,6 +4,7 @@ import pytest
 
 from orchestrator.api.runs.settings_check import check_not_planned
 from orchestrator.core.gates.scaling_override import WorkerRange
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
@@ -43,6 +44,7 @@ def test_what_is_no_range_is_refused(text: str) -> None:
             RunSettings(workers=SPAN, finish_by=HOUR_US, members=(MemberSettings("a"), MemberSettings("b"))),
             "--workers is for a run at one endpoint",
         ),
+        (RunSettings(workers=SPAN, finish_by=HOUR_US, via=Via.BATCH), "leaves it to the service who executes a batch"),
         (RunSettings(workers=SPAN, budget_per_hour=1.0), "give --price-per-second too"),
         (RunSettings(workers=SPAN, budget_per_hour=1.0, price_per_second=0.001), "2 workers cost 7.20 an hour"),
         (RunSettings(budget_per_hour=1.0, price_per_second=0.001), "give --workers auto:MIN-MAX too"),

@@ -173,10 +173,11 @@ class WorkerScaling:
         why = f"it has not answered within {STEP_S_MAX:.0f} s"
         with anyio.move_on_after(STEP_S_MAX):
             async with self._turn:
-                if run.endpoint_id not in self._steps_due:
+                session = self._runs.sessions.get(run.id)
+                if session is None or run.endpoint_id not in self._steps_due:
                     return  # nobody wants it any more
                 try:
-                    await self._runs.sessions[run.id].own.endpoint.api.ask_health()
+                    await session.own.endpoint.api.ask_health()
                     await self._raise(run, self._wish_of(run), is_first=False)
                 except OrchestratorError as error:
                     why = str(error)
