@@ -50,7 +50,7 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Executions that have ended there, and have not failed."""
 
     failed_last: int = 0
-    """Those that have failed since the last of these."""
+    """Executions of the run that have failed there since the last that has not."""
 
     workers: int = 0
     """How many work, or could, as the service says; 0 where it does not."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Final
 
 from orchestrator.core.gates.ended_executions import FAILED
@@ -43,6 +44,11 @@ class LatestOutcomes:
     def failed(self) -> int:
         """How many of them have failed."""
         return sum(self._are_failed)
+
+    @property
+    def failed_last(self) -> int:
+        """How many of them have failed since the last that has not."""
+        return sum(takewhile(bool, reversed(self._are_failed)))
 
 
 def execution_failed(step: Transition) -> bool | None:

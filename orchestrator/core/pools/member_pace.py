@@ -49,9 +49,6 @@ class MemberPace:
         self.succeeded = 0
         """Those of them that have not failed."""
 
-        self.failed_last = 0
-        """How many have failed since the last that has not."""
-
         self._ends: list[int] = []
         self._since = 0
         """Nobody who ended before tells of a queue: after that there was none for a moment."""
@@ -63,11 +60,10 @@ class MemberPace:
         self.ended += 1
         before = self.execution_us
         if is_failed:
-            self.failed_last += 1
             if before is None or execution_us is None or execution_us < before:
                 return
         else:
-            self.succeeded, self.failed_last = self.succeeded + 1, 0
+            self.succeeded += 1
         if execution_us is not None:
             self.execution_us = execution_us if before is None else before + MEMORY * (execution_us - before)
         if is_failed:

@@ -68,16 +68,15 @@ class PoolMember:
             return ANY
         return Closed(Hold(Gate.MEMBER, MEMBER_UNWELL.format(self.health.why), stops=False), recalls=True)
 
-    @property
-    def facts(self) -> MemberFacts:
-        """What is known of it, for who chooses."""
+    def facts(self, run: int) -> MemberFacts:
+        """What is known of it, for who chooses where jobs of `run` go."""
         durations = self.endpoint.estimates.durations
         return MemberFacts(
             at_service=self._at_service,
             execution_us=self.pace.execution_us or (None if self.pace.ended else durations.execution.p50_us),
             per_s=self.pace.per_s,
             succeeded=self.pace.succeeded,
-            failed_last=self.pace.failed_last,
+            failed_last=self.outcomes[run].failed_last,
             workers=self._at_once,
             is_tried=self.health.state is MemberState.TRIED,
         )

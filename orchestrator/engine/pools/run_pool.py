@@ -127,13 +127,13 @@ class RunPool:
         order = {endpoint: place for place, endpoint in enumerate(self._settings().cheapest_first)}
         well = [number for number, member in self.members.items() if member.is_well]
         well.sort(key=lambda number: order.get(self._names[number], len(order)))
-        return {number: self.members[number].facts for number in well}
+        return {number: self.members[number].facts(self.run) for number in well}
 
     def _patience_us(self, settings: RunSettings) -> int:
         """For how long a job may wait at a member before it is one for the next."""
         if not settings.finish_by:
             return settings.spill_after_us
-        known = [member.facts.execution_us for member in self.members.values()]
+        known = [member.facts(self.run).execution_us for member in self.members.values()]
         execution_us = max((each for each in known if each is not None), default=0.0)
         left_us = int(settings.finish_by - self._clock.now() - 2 * execution_us)  # who begins together ends together
         return max(0, min(settings.spill_after_us, left_us))

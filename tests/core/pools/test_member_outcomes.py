@@ -44,10 +44,15 @@ def test_where_others_fail_as_well_it_is_the_rows(others: list[LatestOutcomes], 
     assert fails_alone(outcomes(failed=8), others) is found
 
 
-def test_what_was_is_forgotten() -> None:
+def test_what_has_failed_last_is_counted_until_it_is_forgotten() -> None:
     own = outcomes(failed=8)
+    assert own.failed_last == 8
+    own.add(is_failed=False)
+    assert own.failed_last == 0
+    own.add(is_failed=True)
+    assert own.failed_last == 1
     own.forget()
-    assert (own.ended, own.failed) == (0, 0)
+    assert (own.ended, own.failed, own.failed_last) == (0, 0, 0)
 
 
 def retried(trouble: FailureClass) -> Transition:

@@ -11,6 +11,7 @@ import msgspec
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.engine.pools.pool_member import PoolMember
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
@@ -53,6 +54,11 @@ class Pooled:
         self.way = way
         self.service = service
         self.dead = dead
+
+    @property
+    def members(self) -> list[PoolMember]:
+        """Those of the pool of the run."""
+        return [*self.p.engine.runs.pools.of[self.p.run.id].members.values()]
 
     async def done_at(self) -> Counter[str]:
         """How many jobs have their result from each endpoint."""

@@ -22,8 +22,7 @@ THROTTLED_FOUR = Scaling(workers_min=4, workers_max=4, machines=0)
 
 
 def state_of(pool: Pooled, name: str) -> tuple[MemberState, str | None]:
-    members = pool.p.engine.runs.pools.of[pool.p.run.id].members.values()
-    [found] = [each.health for each in members if each.endpoint.api.url.endswith(f"/{name}")]
+    [found] = [each.health for each in pool.members if each.endpoint.api.url.endswith(f"/{name}")]
     return found.state, found.why
 
 
@@ -45,6 +44,15 @@ async def test_a_member_where_everything_fails_at_once_gets_few_of_the_rows(tmp_
         assert len(await pool.p.results()) == 24
         assert await pool.done_at() == {QUICK: 24}
         assert pool.service.paid - 24 < 16, "which were there before one had failed"
+
+
+async def test_what_fails_in_one_run_keeps_no_member_from_another(tmp_path: Path) -> None:
+    async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=8, settings=RunSettings(max_attempts=1)) as pool:
+        pool.service.broken.update((SLOW, QUICK))
+        await pool.run()
+        run = pool.p.run.id
+        found = [(each.facts(run).failed_last, each.facts(run + 1).failed_last) for each in pool.members]
+        assert found == [(4, 0), (4, 0)]
 
 
 async def test_what_is_due_later_for_one_member_alone_is_not_looked_for_all_the_time(tmp_path: Path) -> None:
