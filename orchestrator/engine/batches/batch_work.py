@@ -66,6 +66,7 @@ class BatchWork:
         ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self._wakeup.wake)
         endpoint.owed.add(self._wakeup.wake)
+        turns.added.add(self._wakeup.wake)
 
     def of_run(self, run: int) -> Iterator[BatchStatus]:
         """How the batches of `run` stand about which something is to be done still."""
@@ -85,10 +86,13 @@ class BatchWork:
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
-        queued = {step.after.run for step in taken if step.after.state is State.QUEUED}
-        if any(run in queued for run, sending in self._turns.runs.items() if sending.builder.via is Via.BATCH):
+        """What is queued may go into a draft, and how others end tells whether it may."""
+        runs = {run for run, sending in self._turns.runs.items() if sending.builder.via is Via.BATCH}
+        states = {step.after.state for step in taken if step.after.run in runs} if runs else set()
+        if State.QUEUED in states:
             for found in self._open.values():
                 found.none_before = 0
+        if states:
             self._wakeup.wake()
 
     async def _poll(self) -> float:

@@ -17,6 +17,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.deadline_turns import RunTurn, Turns, turns_of
 from orchestrator.core.polling.admission import DEPTH_IN_TURNS_MIN, DEPTH_MIN
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, RunSender
 from orchestrator.units import SECOND_US
@@ -42,6 +43,9 @@ class ClaimTurns:
     def __init__(self, *, endpoint: Endpoint, task_pool: TaskPool) -> None:
         self.runs: dict[int, RunSender] = {}
         self.share = FairShare()
+        self.added = Subscribers()
+        """Who is woken when another run sends here."""
+
         self._endpoint = endpoint
         self._clock = endpoint.clock
         self._task_pool = task_pool

@@ -46,6 +46,7 @@ class Dispatcher:
         """Sends the jobs of `run`, too, from now on."""
         self.turns.runs[run.run] = run
         self.wake()
+        self.turns.added.wake()
 
     async def remove(self, run: int) -> None:
         """Sends no more of `run`; what is in flight comes to its end."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import BreakerRules
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
 from orchestrator.emulator.contract.faults import Faults
@@ -156,3 +157,10 @@ async def test_what_a_budget_counts_already_goes_and_the_rest_once_that_has_cost
         await b.p.finish()
         await b.all_done_once(60)
         assert len(await b.stages()) > 1
+
+
+async def test_rows_are_packed_as_soon_as_it_is_known_that_executions_work(tmp_path: Path) -> None:
+    async with batched(tmp_path, rows=20, breaker=BreakerRules(first=50)) as b:
+        begun_at = b.p.clock.now()
+        await b.p.until(State.OUTSTANDING, 10)
+        assert b.p.clock.now() - begun_at < 10 * S
