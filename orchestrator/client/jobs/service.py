@@ -58,6 +58,11 @@ class Service:
         self.endpoint_headers: Mapping[str, EndpointHeaders] = {}
         """What requests to endpoints that are URLs carry besides, by URL: to be said before such a one is asked for."""
 
+        self.further_keys: Mapping[str, str] = {}
+        """The keys of further services, by their URLs, which endpoints that are URLs may belong to: to be said before
+        such a one is asked for.
+        """
+
         if api_key:
             request_headers(api_key)
         self._limits = dict(limits or {})
@@ -101,13 +106,18 @@ class Service:
             raise UsageError(str(error)) from None
         given = self.endpoint_headers.get(text, NO_HEADERS)
         given.check(text)
-        has_key = bool(self.api_key) and belongs_to_service(text, self._url)  # nobody else gets to see it
-        headers = own_headers(self.headers if has_key else PLAIN_HEADERS, given.values)
+        key = self._key_of(text)
+        headers = own_headers(request_headers(key) if key else PLAIN_HEADERS, given.values)
         transport = self.transport_to(url)
         transport.check_proxy()
-        secrets = Redactor({HIDDEN: self.api_key}, sent=given.secrets)
+        secrets = Redactor({HIDDEN: key or self.api_key}, sent=given.secrets)
         kind = PodsPlace if is_pods(text) else UrlEndpoint
         return kind(url, headers, secrets, self._limiter(), transport, self.clock)
+
+    def _key_of(self, url: str) -> str:
+        """The key of the service to which what is at `url` belongs, "" where it is of none: nobody else gets one."""
+        keys = {self._url: self.api_key, **self.further_keys}
+        return next((key for service, key in keys.items() if key and belongs_to_service(url, service)), "")
 
     def _limiter(self) -> RateLimiter:
         return RateLimiter(self.clock, self._limits, pacing=self._pacing)

@@ -11,7 +11,7 @@ from orchestrator.client.http.open_files import requests_part
 from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.endpoint_headers import NO_HEADERS
-from orchestrator.core.service.profiles import is_by_url, is_same_account
+from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -138,7 +138,10 @@ class ServiceRegistry:
         limits = within_connections(self._connection.limits, self.connections)
         self._warn_of_few_files(limits)
         connection = replace(self._connection.reaching(url, self._dependencies.environ), limits=limits)
-        return self._dependencies.service(connection, self._dependencies.clock)
+        service = self._dependencies.service(connection, self._dependencies.clock)
+        if is_by_url(url):
+            service.further_keys = {address_of(each): key for each, key in self.api_keys().items() if each}
+        return service
 
     async def _embedded(self, run: Run, settings: RunSettings) -> Service:
         from orchestrator.engine.ports.embedded_service import EmbeddedService  # noqa: PLC0415  no other run needs the emulator

@@ -55,6 +55,24 @@ async def test_the_services_key_goes_to_the_service_only(url: str, has_key: bool
         assert has_key or KEY not in str(request.headers.raw)
 
 
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://abc.api.other.org/v1", "rpa_of_the_other"),
+        ("https://abc.api.example.com/v1", KEY),
+        ("https://vllm.example.org/v1", None),
+    ],
+)
+async def test_a_url_of_a_further_service_gets_the_key_of_that_one(url: str, key: str | None) -> None:
+    script = Replies(httpx.Response(401, content=b'{"error":"wrong key: rpa_of_the_other"}'))
+    service = Service(SERVICE, KEY, SystemClock(), limits=PLENTY, transport=httpx.MockTransport(script))
+    service.further_keys = {"https://api.other.org": "rpa_of_the_other"}
+    answer = await asked(service.endpoint(url).api)
+    [request] = script.requests
+    assert request.headers.get("authorization") == (key and f"Bearer {key}")
+    assert (b"rpa_of_the_other" in answer.body) is (key != "rpa_of_the_other")
+
+
 async def test_own_headers_go_to_their_endpoint_only_and_win() -> None:
     own = read_headers({"authorization": "env:K", "X-Team": "red", "accept": "x/y"}, {"K": "sk-of-vllm"})
     for url in ("https://abc.api.example.com", "https://vllm.example.org/v1"):

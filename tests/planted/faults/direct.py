@@ -80,9 +80,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the key of the service is sent to whoever is at a URL",
-        path="orchestrator/client/jobs/service.py::Service._at_url",
-        old="has_key = bool(self.api_key) and belongs_to_service(text, self._url)",
-        new="has_key = bool(self.api_key)",
+        path="orchestrator/client/jobs/service.py::Service._key_of",
+        old="if key and belongs_to_service(url, service)",
+        new="if key",
         tests=("tests/client/jobs/test_url_endpoint.py::test_the_services_key_goes_to_the_service_only",),
     ),
     Fault(
