@@ -19,6 +19,7 @@ from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, Serv
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.service_rules import COLD_START, TELLS_NO_HEALTH, is_starting
 from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account, profile_of, with_profile
+from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
@@ -100,8 +101,10 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     since = await ledger.jobs.outstanding_since()
 
     elsewhere: dict[int, list[str]] = {}
+    ready = {lease.url for lease in await ledger.runs.pod_leases.all(open_only=True) if lease.ready_at is not None}
     for run in await ledger.runs.elsewhere(None if only is None else [only.id]):
-        if run.service_url != LOCAL:
+        is_gone = run.settings.pod_template is not None and run.endpoint not in ready
+        if run.service_url != LOCAL and not is_gone:
             elsewhere.setdefault(run.id, []).append(run.endpoint)
 
     async def state(run: Run) -> RunState:
@@ -131,7 +134,7 @@ def _how_it_is(service: ServiceState) -> str:
 def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
     """The endpoints to ask: those of open runs, and the one that was named."""
     open_runs = [run for run in facts.open_runs if run.service_url != LOCAL]
-    found = dict.fromkeys((url, endpoint) for run in open_runs for endpoint, url in run.places)
+    found = dict.fromkeys((url, at) for run in open_runs for at, url in run.places if not is_pods(at))
     if request.endpoint is not None and not found:
         return [(place_for(request.endpoint, request.connection.serverless_url), request.endpoint)]
     return list(found)

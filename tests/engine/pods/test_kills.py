@@ -13,9 +13,11 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.paid_pods import left_paid
 from orchestrator.api.inspect.status import latest
 from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
+from orchestrator.ledger import read_ledger
 from tests.engine.pods.workplace import (
     TEMPLATE,
     Workplace,
@@ -198,3 +200,16 @@ def test_what_a_kill_has_left_is_told_and_no_longer_once_it_is_gone(tmp_path: Pa
     place.until_s += 10.0
     place.world(place.tidy)
     assert anyio.run(left_paid, ledger).pods == []
+
+
+def test_doctor_asks_no_pod_that_is_gone(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, lambda request: request.url.path.endswith("/work"), 3, is_done=False))
+    place.until_s += 10.0
+    place.world(place.tidy)
+
+    async def places() -> list[list[str]]:
+        async with read_ledger(place.folder / "db", clock=place.clock) as ledger:
+            return [[endpoint for endpoint, _ in run.places] for run in (await facts_of(ledger, None)).runs]
+
+    assert anyio.run(places) == [["pods:vllm"]]
