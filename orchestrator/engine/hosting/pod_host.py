@@ -247,9 +247,12 @@ class PodHost:
     async def _answers(self, lease: PodLease) -> bool:
         """Whether the server of a lease's pod says that it is well, or answers and says nothing of that."""
         assert lease.url is not None
-        [run] = await self._ledger.runs.all([lease.run])
+        found = await self._ledger.runs.all([lease.run])
+        if not found:  # it was deleted: its pods end with the next look
+            return False
+        [run] = found
         there = await self._ledger.runs.at_endpoint(run, lease.url)
-        api = await self._services.endpoint_of(there, self._runs.settings_of[run.id])
+        api = await self._services.endpoint_of(there, self._runs.settings_of.get(run.id, run.settings))
         answer = None
         with anyio.move_on_after(ANSWER_S_MAX):
             answer = await api.health_answer()

@@ -28,8 +28,9 @@ from tests.engine.pods.workplace import (
     is_show,
     nobody_holds,
 )
+from tests.ledger.ledgers import opened
 from tests.simulation.database import async_creator
-from tests.simulation.run import Crash, run_until_crash
+from tests.simulation.run import Crash, run, run_until_crash
 
 JOBS = 6
 Kind = Callable[[httpx.Request], bool]
@@ -213,3 +214,19 @@ def test_doctor_asks_no_pod_that_is_gone(tmp_path: Path) -> None:
             return [[endpoint for endpoint, _ in run.places] for run in (await facts_of(ledger, None)).runs]
 
     assert anyio.run(places) == [["pods:vllm"]]
+
+
+@pytest.mark.slow
+def test_pods_of_a_run_that_was_deleted_are_ended_by_whoever_comes_next(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, is_create, 2, is_done=True))
+
+    async def delete() -> None:
+        async with opened(place.folder / "db", clock=place.clock) as ledger:
+            assert await ledger.runs.take_back(1)
+
+    run(delete, start_s=place.until_s)
+    assert len(place.running) == 2
+    place.until_s += 10.0
+    place.world(partial(place.carry_out, 30, name="other", pods=1))
+    assert place.pods == {}
