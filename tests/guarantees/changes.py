@@ -52,4 +52,5 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G9": ("Schedules, stages and what is handed from one to the next are new.",),
     "G10": ("Resumable jobs are new.",),
     "G11": ("Pages that act are new.",),
+    "G12": ("Pods are new.",),
 }

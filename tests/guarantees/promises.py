@@ -392,4 +392,37 @@ PROMISES: Final = (
             "tests/api/flows/test_asked_flows.py::test_what_the_command_line_asks_is_an_action_in_the_transaction_that_does_it",
         ),
     ),
+    Promise(
+        number="G12",
+        title="no pod is left that is paid, and none is made twice",
+        text=(
+            "Each pod of a run (`--pods`) is in the ledger before the service is asked for it. It ends with the run, with a "
+            "brake that holds it, or with its process; after a crash at any point it is ended, or goes on with its run, once "
+            "somebody works on the ledger, or by `orchestrator runs tidy`. A request whose answer was lost is never made again "
+            "before it is certain that it made no pod."
+        ),
+        assumptions=(
+            "The account's list has a new pod within two minutes, under the name that it was given. One that comes later is terminated all the same, once somebody works on the ledger.",
+            "The key may see and end pods, and the account's interface answers.",
+        ),
+        breaks=(
+            "A ledger that is lost or deleted while pods are there: nobody else knows of them. Their names begin with that of the run.",
+            "A process that is killed, and nobody who comes after it: its pods are paid until then. Every command in a terminal says so, and so do `status`, `doctor`, the dashboard and the alert `PodsLeft`.",
+            "People who rename a pod: it is theirs from then on.",
+        ),
+        tests=(
+            "tests/engine/pods/test_kills.py::test_after_a_kill_tidy_leaves_no_pod_that_is_paid",
+            "tests/engine/pods/test_kills.py::test_after_a_kill_the_same_run_goes_on_with_its_pods",
+            "tests/engine/pods/test_kills.py::test_killed_at_each_commit_nothing_is_left_that_is_paid",
+            "tests/engine/pods/test_kills.py::test_after_a_kill_another_run_ends_the_pods_that_nobody_wants",
+            "tests/engine/pods/test_lying_account.py::test_a_create_whose_answer_is_lost_is_found_by_its_name",
+            "tests/engine/pods/test_lying_account.py::test_a_create_that_fails_and_does_nothing_is_asked_again_once_that_is_certain",
+            "tests/engine/pods/test_lying_account.py::test_an_answer_about_another_pod_is_not_believed",
+            "tests/engine/pods/test_lying_account.py::test_an_old_list_is_not_believed_when_a_pod_is_missing_in_it",
+            "tests/engine/pods/test_lying_account.py::test_a_pod_that_comes_long_after_it_was_given_up_is_terminated",
+            "tests/engine/pods/test_lying_account.py::test_one_that_cannot_be_ended_is_told_with_its_id",
+            "tests/engine/pods/test_run_with_pods.py::test_pods_are_gone_once_a_brake_holds_the_run",
+            "tests/system/test_pods.py::test_a_run_that_is_killed_leaves_no_pod_once_somebody_tidies",
+        ),
+    ),
 )
