@@ -193,6 +193,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     safe_offline_s: float | None = None
     """For how long no result can expire if nobody collects; None where none can."""
 
+    batches: tuple[BatchStatus, ...] = ()
+    """Those of its batches at the service about which something is to be done still."""
+
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, in their order; none where it has no pool."""
     workers: WorkersNow | None = None

@@ -124,6 +124,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         margin_min_s=progress.margin_min_s,
         safe_offline_s=soonest_s(said.runs.values(), now),
         members=of_run.members,
+        batches=of_run.batches,
         workers=of_run.workers,
         webhooks_fail=collecting is not None and collecting.by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,

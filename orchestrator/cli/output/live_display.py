@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.output import streams, theme
+from orchestrator.cli.output.batch_table import batches_table
 from orchestrator.cli.output.consoles import WEBHOOKS_FAIL, QuietConsole
 from orchestrator.cli.output.member_table import members_table, unwell_members
 from orchestrator.cli.output.status_texts import (
@@ -148,6 +149,8 @@ class Display:
         if snapshot.workers is not None:
             grid.add_row(_label("workers"), Text(_shown(snapshot.workers.sentence)))
         yield grid
+        if snapshot.batches:
+            yield batches_table(snapshot.batches, width=width)
         if snapshot.members:
             yield members_table(snapshot.members, width=width)
             for text in unwell_members(snapshot.members):

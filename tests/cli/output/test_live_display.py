@@ -11,9 +11,11 @@ from rich.console import Console
 
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole, console_for_stderr, progress_line
 from orchestrator.cli.output.live_display import Display, LiveConsole, terminal
+from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED, Gate
 from orchestrator.core.pools.member_health import THROTTLED
+from orchestrator.views.batches import BatchStatus
 from orchestrator.views.status import Snapshot, StuckSummary
 from tests.cli.samples import MEMBERS, WORKERS, WORKERS_SENTENCE, snapshot
 
@@ -290,3 +292,11 @@ async def test_a_terminal_is_drawn_on_unless_it_cannot_be(monkeypatch: pytest.Mo
         assert type(console_for_stderr(quiet=False)) is LiveConsole
         monkeypatch.setenv("TERM", "dumb")
         assert type(console_for_stderr(quiet=False)) is PlainConsole
+
+
+def test_each_batch_at_the_service_has_a_line() -> None:
+    batch = BatchStatus(batch="batch_7", stage=BatchStage.RUNNING, rows=5_000, completed=70, failed=1, made_at=1)
+    assert drawn(msgspec.structs.replace(HALFWAY, batches=(batch,)))[-1].split() == [
+        *("batch_7", "running"),
+        *("5,000", "70", "1"),
+    ]
