@@ -94,6 +94,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             "In the place of an endpoint: [pods that work for the run](pods.md), as `[pod-templates.NAME]` of the"
             " configuration file says.",
             default="none",
+            brief="Pods for the run, in an endpoint's place",
         ),
     ] = None
     ledger: Annotated[

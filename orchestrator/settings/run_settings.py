@@ -107,6 +107,7 @@ class RunSettings(LaneSettings, frozen=True, kw_only=True):
             whole(1, PODS_MAX),
             "With a pod template: [so many pods](pods.md) work for the run, no more than it has jobs.",
             default="1",
+            brief="With a pod template: so many of them; 1",
         ),
     ] = None
     pod_template: PodTemplate | None = None
