@@ -26,8 +26,8 @@ class Executions(msgspec.Struct, frozen=True, kw_only=True):
     names: Mapping[int, Mapping[int, str]]
     """The endpoints at which each of them that has a pool may be, what these are called by their numbers."""
 
-    paid: Mapping[int, float] = {}
-    """What those of them that have pods have paid for these."""
+    paid_at: Mapping[int, Mapping[str, float]] = {}
+    """What those of them that have pods have paid for each, by its URL."""
 
 
 class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +48,16 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 async def executions_of(ledger: Ledger, runs: Iterable[Run]) -> Executions:
     """What `runs` have executed, for `costs_of` each of them."""
     runs = list(runs)
-    pooled = [run for run in runs if run.settings.members]
+    pooled = [run for run in runs if run.settings.members or run.settings.pod_template is not None]
     names = {run.id: {run.endpoint_id: run.endpoint} for run in pooled}
     for there in await ledger.runs.elsewhere(names) if names else ():
         names[there.id][there.endpoint_id] = there.endpoint
-    has_pods = any(run.settings.pod_template is not None for run in runs)
-    paid = await ledger.runs.pod_leases.costs(ledger.now()) if has_pods else {}
-    return Executions(took=await ledger.jobs.brakes.executed(), names=names, paid=paid)
+    paid_at: dict[int, dict[str, float]] = {}
+    if any(run.settings.pod_template is not None for run in runs):
+        for lease in await ledger.runs.pod_leases.all():
+            of_run, url = paid_at.setdefault(lease.run, {}), lease.url or lease.name
+            of_run[url] = of_run.get(url, 0.0) + lease.cost(ledger.now())
+    return Executions(took=await ledger.jobs.brakes.executed(), names=names, paid_at=paid_at)
 
 
 async def run_costs(ledger: Ledger, run: Run, counts: Mapping[str, int]) -> RunCosts:
@@ -66,7 +69,7 @@ def costs_of(run: Run, counts: Mapping[str, int], executions: Executions) -> Run
     """What `run` costs, whose `executions` are among these; `counts` has its jobs by their states."""
     took_at, names = executed_at(run, executions.took), executions.names.get(run.id, {})
     discount = run.settings.discount({names.get(number, ""): took for number, took in took_at.items()})
-    return _costs(run, executions.took, counts, discount, executions.paid.get(run.id, 0.0))
+    return _costs(run, executions.took, counts, discount, sum(executions.paid_at.get(run.id, {}).values()))
 
 
 def executed_at(run: Run, executed: Mapping[Place, DurationTotals]) -> Mapping[int, DurationTotals]:
@@ -113,7 +116,7 @@ def _costs(
 async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tuple[MemberStatus, ...]]:
     """Those of the pool of each of `runs` that has one, and whoever else has done something of it."""
     runs = list(runs)
-    pooled = [run for run in runs if run.settings.members]
+    pooled = [run for run in runs if run.settings.members or run.settings.pod_template is not None]
     if not pooled:
         return {}
     executions = await executions_of(ledger, pooled)
@@ -123,8 +126,9 @@ async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tu
 
 def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -> tuple[MemberStatus, ...]:
     names, took = executions.names[run.id], executed_at(run, executions.took)
-    members = [each.endpoint for each in run.settings.members]
-    return tuple(
+    paid = executions.paid_at.get(run.id, {})
+    members = [each.endpoint for each in run.settings.members] or [*paid]
+    found = (
         MemberStatus.counted(
             names[number],
             took.get(number, DurationTotals()),
@@ -133,6 +137,7 @@ def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -
         )
         for number in members_first(names, members, lambda number: number in took or number in outstanding)
     )
+    return tuple(msgspec.structs.replace(each, cost=paid.get(each.endpoint, each.cost)) for each in found)
 
 
 async def spent_by_run(ledger: Ledger, runs: Collection[int]) -> Mapping[int, CostView]:

@@ -97,6 +97,7 @@ class PodHost:
         self.keeper = PodKeeper(ledger, dependencies.clock, console, account_at=self._account_at, answers=self._answers)
         runs.brakes.spent.of_pods = self.keeper.spent
         runs.why_no_pods = self.hold
+        runs.paid_for_pod = self.keeper.spent
 
     async def ask_for(self, run: Run) -> None:
         """Sees that `run`, which is about to be sent, can have the pods that it wants. Raises `UsageError` where that

@@ -80,6 +80,9 @@ class RunRegistry:
         self.why_no_pods: Callable[[int], Hold] = lambda _: NO_PODS
         """Why no job of a run leaves that has pods, where none of them takes any."""
 
+        self.paid_for_pod: Callable[[int, str], float] = lambda _run, _url: 0.0
+        """What a run has paid for its pod at that URL so far."""
+
         self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 

@@ -69,10 +69,12 @@ def _members(session: RunSession, pool: RunPool, runs: RunRegistry) -> Iterator[
     names = {number: endpoint.retries.name_of(run, number) for number, endpoint in endpoints.items()}
     took = {number: runs.brakes.spent.of_run_at(run, number) for number in names}
     outstanding = {number: len(endpoint.outstanding.plan.of_run(run)) for number, endpoint in endpoints.items()}
-    members = [each.endpoint for each in settings.members]
+    members = runs.members_of(run)
     for number in members_first(names, members, lambda number: took[number].ended or outstanding[number]):
         price, there = settings.price_at(names[number]), outstanding[number]
         found = MemberStatus.counted(names[number], took[number], price=price, outstanding=there)
+        if settings.pod_template is not None:
+            found = replace(found, cost=runs.paid_for_pod(run, names[number]))
         member = pool.members.get(number)
         if member is not None:
             limiter = member.endpoint.api.limiter

@@ -126,10 +126,10 @@ class PodKeeper:
         """Those of a run, as far as anybody has looked."""
         return [lease for lease in (self._leases or {}).values() if lease.run == run]
 
-    def spent(self, run: int) -> float:
-        """What a run has paid for pods until now."""
+    def spent(self, run: int, url: str | None = None) -> float:
+        """What a run has paid for pods until now, or for the one at that URL."""
         now = self._clock.now()
-        return sum(lease.cost(now) for lease in self.of(run))
+        return sum(lease.cost(now) for lease in self.of(run) if url in (None, lease.url))
 
     def listed(self, lease: PodLease) -> ListedPod | None:
         """The pod of a lease as the account listed it last; None where it did not."""

@@ -40,6 +40,8 @@ def test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it(place: Work
     assert summary.jobs["succeeded"] == 40
     assert set(place.executed.values()) == {1}
     assert place.pods == {}
+    assert sum(each.done for each in summary.members) == 40
+    assert [0.001 < (each.cost or 0) < 0.003 for each in summary.members] == [True] * 2  # 50 cents an hour, for 10 s
     assert "in: asks for 2 pods of vllm" in place.console.lines
     assert sum(line.endswith("is ready") for line in place.console.lines) == 2
 
