@@ -69,6 +69,7 @@ WRITTEN = {
     "types": "n=int,x=float",
     "listen": ":0",
     "batch-call-bytes": 2048,
+    "batch-discount": "20%",
     "webhook-url": "http://127.0.0.1:1",
     "execution-timeout": 60,
     "priority": -10,
