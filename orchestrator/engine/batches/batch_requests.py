@@ -108,16 +108,20 @@ class BatchRequests:
         return isinstance(await self._list(), Pointless) and await self.endpoint.api.ask_health() is not None
 
     async def _ask(self, call: Call, read: Callable[[Result], T]) -> T | AskAgain:
-        result = await self._result(call)
+        result = await self._result(call, is_question=True)
         return AskAgain(FailureClass.THROTTLED, NO_TURN) if result is None else read(result)
 
     def _scrubbed(self, result: Result) -> Result:
         return result.with_body(self.endpoint.scrub(result.body)) if isinstance(result, Answer) else result
 
-    async def _result(self, call: Call) -> Result | None:
-        """What came of a request; None where there was no leave to send it."""
+    async def _result(self, call: Call, *, is_question: bool = False) -> Result | None:
+        """What came of a request; None where there was no leave to send it. A question goes in the end although the
+        service wants none for now: results that nobody asks for are forgotten, and it may want an hour of rest.
+        """
         api, clock = self.endpoint.api, self.endpoint.clock
         permit = await api.limiter.permit_within(Operation.BATCH, TURN_S_MAX)
+        if permit is None and is_question:
+            permit = api.limiter.permit_past_throttle(Operation.BATCH)
         if permit is None:
             return None
         sent_at = clock.now()

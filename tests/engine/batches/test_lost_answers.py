@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
 from orchestrator.emulator.contract.faults import Faults
+from orchestrator.units import SECOND_US
 from tests.engine.batches.batched import BATCH, Call, Lost, batched, once
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -68,6 +71,21 @@ async def test_what_is_lost_of_the_rest_is_asked_for_again(tmp_path: Path, kind:
         await b.p.finish()
         await b.all_done_once(40)
         assert (await b.stages())[-1] == "over"
+
+
+async def test_results_are_asked_for_though_the_service_wants_an_hour_of_rest(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, batch=replace(NAMED, retention_s=900.0))
+
+    def rest(call: Call) -> Lost | None:
+        is_asked = call == Call("get", 2)
+        service.dice.faults = Faults(long_pause=1.0 if is_asked else 0.0, long_pause_s=7_200.0)
+        return None
+
+    settings = replace(BATCH, batch_retention_us=900 * SECOND_US)
+    async with batched(tmp_path, settings=settings, service=service, clock=clock, lose=rest) as b:
+        await b.p.finish()
+        await b.all_done_once(40)
 
 
 async def test_requests_that_are_taken_twice_are_never_finalized(tmp_path: Path) -> None:
