@@ -36,6 +36,7 @@ def test_the_default_table_is_the_contracts() -> None:
         JobOperation.STREAM: (2000, ten, 400),
         JobOperation.REQUESTS: (10, ten, 2),
         JobOperation.OPENAI: (2000, ten, 400),
+        JobOperation.BATCH: (None, ten, None),
     }
 
 
