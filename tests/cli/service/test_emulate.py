@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.api.emulation.emulate_request import EMULATOR, WORKERS, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
-from orchestrator.emulator.batches.batch_rules import BatchOptions
+from orchestrator.emulator.batches.batch_rules import BatchOptions, BatchOrder
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
@@ -86,6 +86,12 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file() -> None:
 def test_flags_reach_the_struct_that_declares_them() -> None:
     found = requested("--broken-workers", "--http-endpoint", "*=h.py:app")
     assert (found.scaling.is_broken, found.http_endpoints) == (True, ("*=h.py:app",))
+
+
+def test_flags_reach_the_parts_of_the_emulator_that_go_by_them() -> None:
+    found = requested("--restart-on-change", "--batch-order", "by_status", "--batch-retention", "60")
+    assert found.scaling.restarts
+    assert found.batch == BatchOptions(order=BatchOrder.BY_STATUS, retention_s=60)
 
 
 def test_other_commands_leave_the_table_alone() -> None:

@@ -68,10 +68,10 @@ class Pooled:
         return Counter(names[job.endpoint] for job in jobs.values() if job.state == "succeeded")
 
     async def sent_to(self, n: int) -> list[str]:
-        """The endpoints to which the `n`th job was sent, one after another."""
+        """The endpoints that have taken the `n`th job, one after another; a claim that was given back is none."""
         shown = await self.p.ledger.reports.job_details.numbered(self.p.run, n)
         assert shown is not None
-        return [each.endpoint for each in shown.submissions]
+        return [each.endpoint for each in shown.submissions if each.remote_id is not None]
 
     async def run(self) -> float:
         """Sends and collects all; returns the seconds that took."""
