@@ -2,18 +2,27 @@
 get requests below a root of their own, and what they say is passed on as the faults of the wire have it.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer
+from orchestrator.emulator.contract.limits import JobOperation
+from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.http.request_body import hold_request
 from orchestrator.emulator.http.wire import Cut, OutgoingAnswer
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
 
 Application = ASGIApp
 """The HTTP server of a worker, as its author writes it: FastAPI, Starlette, or any other ASGI application."""
@@ -24,6 +33,7 @@ BEGINNING: Final = HttpAnswer(status=HTTPStatus.OK, body=b"{}")
 """What stands for the server's answer where it is decided how it leaves."""
 
 TIMED_OUT: Final = 524
+"""The status where a server takes too long."""
 
 END_GRACE_S = 5.0
 """How long an application may take to end."""
@@ -101,6 +111,87 @@ class Lifespans:
         """What it wants each of its requests to know."""
         found = self._of.get(id(application))
         return {} if found is None else found.state
+
+
+class ServerFront(ABC):
+    """What stands in front of people's servers: it tells them that they begin and end, hands them requests, and passes
+    on what they say as the faults of the wire have it. `within_s` is how long an answer may take.
+    """
+
+    def __init__(self, applications: Iterable[Application], live: LiveWorld, gate: Gate, *, within_s: float) -> None:
+        self._live = live
+        self._gate = gate
+        self._all = applications
+        self._within_s = within_s
+        self._lifespans = Lifespans()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Tells each application that it begins, and at the end that it ends (ASGI's lifespan), until cancelled.
+
+        Raises UsageError for one that cannot begin.
+        """
+        async with anyio.create_task_group() as tasks:
+            await self._lifespans.begin(self._all, tasks)
+            task_status.started()
+
+    async def _execute(self, application: Application, root: str, body: bytes, scope: Scope, send: Send) -> None:
+        """Hands the request to `application`, which is at `root`. Raises ConnectionCut."""
+        sending = self._gate.sending(JobOperation.HTTP, BEGINNING)
+        if sending.delay_us:
+            await anyio.sleep(sending.delay_us / SECOND_US / self._live.scale)
+        answer = Reply(sending, send)
+        with anyio.move_on_after(self._within_s / self._live.scale) as in_time:
+            try:
+                state = self._lifespans.state_of(application)
+                await application(below_root(scope, root, state), whole(body), answer.send)
+            except (ConnectionCut, anyio.get_cancelled_exc_class()):
+                raise
+            except Exception:  # noqa: BLE001  a server answers 500, whatever was raised in it
+                if answer.has_begun and not answer.is_whole:
+                    raise ConnectionCut from None
+                if not answer.has_begun:
+                    failed = await self._failed(HTTPStatus.INTERNAL_SERVER_ERROR)
+                    await failed(scope, nothing, send)
+                    return
+        self._gate.wire.check_connection(self._live.now())
+        if in_time.cancelled_caught and not answer.has_begun:
+            failed = await self._failed(TIMED_OUT)
+            await failed(scope, nothing, send)
+        elif in_time.cancelled_caught or answer.is_cut:
+            raise ConnectionCut
+        elif sending.answer is not BEGINNING:  # a fault has put something else in its place
+            replaced = await self._replaced(sending)
+            await replaced(scope, nothing, send)
+
+    @abstractmethod
+    async def _failed(self, status: int) -> Response:
+        """What is said for a server that has failed (500), or has taken too long (524)."""
+
+    @abstractmethod
+    async def _replaced(self, sending: OutgoingAnswer) -> Response:
+        """What a fault has put in the place of what the server said."""
+
+
+class ForwardedAnswer(Response):
+    """What a server answers, which is written while it comes, by `forward`."""
+
+    def __init__(self, forward: Callable[[Scope, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._forward = forward
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cut: ConnectionCut | None = None
+
+        async def forward() -> None:
+            nonlocal cut
+            try:
+                await self._forward(scope, send)
+            except ConnectionCut as error:
+                cut = error
+
+        await hold_request(Request(scope, receive), math.inf, forward)
+        if cut is not None:
+            raise cut
 
 
 class Reply:

@@ -6,36 +6,32 @@ port, is answered 404; one whose server is not there yet, 502. A pod that stops 
 who may use a pod is for its own server to say.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Final, Protocol
 
 import anyio
-from anyio.abc import TaskStatus
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope, Send
 
 from orchestrator.emulator.contract.answers import ConnectionCut, ServiceRefusal
-from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
+from orchestrator.emulator.http.request_body import read_bounded_body
+from orchestrator.emulator.http.wire import OutgoingAnswer
 from orchestrator.emulator.job_api.http_servers import (
-    BEGINNING,
     METHODS,
     TIMED_OUT,
     Application,
-    Lifespans,
-    Reply,
-    below_root,
+    ForwardedAnswer,
+    ServerFront,
     nothing,
-    whole,
 )
 from orchestrator.emulator.job_api.live_world import LiveWorld
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import MIB
 
 PREFIX: Final = "/proxy"
 BODY_BYTES_MAX: Final = 100 * MIB
@@ -56,15 +52,13 @@ class ProxiedPods(Protocol):
         ...
 
 
-class PodProxy:
+class PodProxy(ServerFront):
     """Answers requests to the pods of a `world`. `servers` are what listens in each, by port."""
 
     def __init__(self, servers: Mapping[int, Application], world: ProxiedPods, live: LiveWorld, gate: Gate) -> None:
+        super().__init__(servers.values(), live, gate, within_s=PROCESSING_S)
         self._servers = servers
         self._world = world
-        self._live = live
-        self._gate = gate
-        self._lifespans = Lifespans()
         self._under_way: dict[str, set[anyio.CancelScope]] = defaultdict(set)
         world.on_stop = self._cut
 
@@ -76,12 +70,6 @@ class PodProxy:
             Route(f"{place}/{{path:path}}", self._answer, methods=METHODS),
         ]
 
-    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Tells each application that it begins and ends, until cancelled. Raises UsageError for one that cannot."""
-        async with anyio.create_task_group() as tasks:
-            await self._lifespans.begin(self._servers.values(), tasks)
-            task_status.started()
-
     def _cut(self, pod_id: str) -> None:
         for scope in self._under_way.pop(pod_id, ()):
             scope.cancel()
@@ -92,9 +80,9 @@ class PodProxy:
             body = await read_bounded_body(request, BODY_BYTES_MAX)
         except ServiceRefusal as refusal:
             return Response(refusal.answer().body, refusal.status)
-        return _Proxied(self, request.path_params["pod_id"], request.path_params["port"], body)
+        return ForwardedAnswer(partial(self._forward, request.path_params["pod_id"], request.path_params["port"], body))
 
-    async def forward(self, pod_id: str, port: int, body: bytes, scope: Scope, send: Send) -> None:
+    async def _forward(self, pod_id: str, port: int, body: bytes, scope: Scope, send: Send) -> None:
         """Hands the request to the pod, and what that says to the sender."""
         application = self._servers.get(port)
         listens = self._world.listens(pod_id, port, self._live.now())
@@ -113,54 +101,9 @@ class PodProxy:
         if while_up.cancelled_caught:
             raise ConnectionCut
 
-    async def _execute(self, application: Application, root: str, body: bytes, scope: Scope, send: Send) -> None:
-        sending = self._gate.sending(JobOperation.HTTP, BEGINNING)
-        if sending.delay_us:
-            await anyio.sleep(sending.delay_us / SECOND_US / self._live.scale)
-        answer = Reply(sending, send)
-        with anyio.move_on_after(PROCESSING_S / self._live.scale) as in_time:
-            try:
-                await application(
-                    below_root(scope, root, self._lifespans.state_of(application)), whole(body), answer.send
-                )
-            except (ConnectionCut, anyio.get_cancelled_exc_class()):
-                raise
-            except Exception:  # noqa: BLE001  a pod's server answers 500, whatever was raised in it
-                if answer.has_begun and not answer.is_whole:
-                    raise ConnectionCut from None
-                if not answer.has_begun:
-                    await Response("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)(scope, nothing, send)
-                return
-        self._gate.wire.check_connection(self._live.now())
-        if in_time.cancelled_caught and not answer.has_begun:
-            await Response("a timeout occurred", TIMED_OUT)(scope, nothing, send)
-        elif in_time.cancelled_caught or answer.is_cut:
-            raise ConnectionCut
-        elif sending.answer is not BEGINNING:  # a fault has put something else in its place
-            spoiled = sending.answer
-            await Response(spoiled.body, spoiled.status, media_type=spoiled.content_type)(scope, nothing, send)
+    async def _failed(self, status: int) -> Response:
+        return Response("a timeout occurred" if status == TIMED_OUT else "Internal Server Error", status)
 
-
-class _Proxied(Response):
-    """The answer of a pod, which is written while it comes."""
-
-    def __init__(self, proxy: PodProxy, pod_id: str, port: int, body: bytes) -> None:
-        super().__init__()
-        self._proxy = proxy
-        self._pod_id = pod_id
-        self._port = port
-        self._request_body = body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        cut: ConnectionCut | None = None
-
-        async def forward() -> None:
-            nonlocal cut
-            try:
-                await self._proxy.forward(self._pod_id, self._port, self._request_body, scope, send)
-            except ConnectionCut as error:
-                cut = error
-
-        await hold_request(Request(scope, receive), math.inf, forward)
-        if cut is not None:
-            raise cut
+    async def _replaced(self, sending: OutgoingAnswer) -> Response:
+        spoiled = sending.answer
+        return Response(spoiled.body, spoiled.status, media_type=spoiled.content_type)
