@@ -1,5 +1,6 @@
 """Whether the settings of a run agree with one another."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from orchestrator.core.lanes.via import Via
@@ -100,12 +101,15 @@ def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
         (run_settings.RESUMABLE, settings.resumable),
         (run_settings.STREAM, settings.stream),
     )
-    for setting, is_said in of_queue:
+    via = f"{name(run_settings.VIA)} {settings.via}"
+    _refuse_said(of_queue, name, f"is for jobs in the service's queue, and {via} goes past it")
+
+
+def _refuse_said(settings: Iterable[tuple[Setting[Any], bool]], name: DisplayName, why: str) -> None:
+    """Raises `UsageError` for the first of these that something is said of; `why` follows its name."""
+    for setting, is_said in settings:
         if is_said:
-            raise UsageError(
-                f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {settings.via} goes"
-                " past it; leave one out"
-            )
+            raise UsageError(f"{name(setting)} {why}; leave one out")
 
 
 def _check_sync(settings: RunSettings, name: DisplayName) -> None:
@@ -128,12 +132,8 @@ def _check_batch(settings: RunSettings, name: DisplayName) -> None:
         (run_settings.RESUMABLE, settings.resumable),
         (run_settings.STREAM, settings.stream),
     )
-    for setting, is_said in refused:
-        if is_said:
-            raise UsageError(
-                f"{name(setting)} cannot be said of a request in a batch, and {name(run_settings.VIA)} {settings.via}"
-                " puts each into one; leave one out"
-            )
+    via = f"{name(run_settings.VIA)} {settings.via}"
+    _refuse_said(refused, name, f"cannot be said of a request in a batch, and {via} puts each into one")
     if settings.members:
         raise UsageError(
             f"{name(run_settings.VIA)} {settings.via} is for a run at one endpoint, and not for a pool; name one"

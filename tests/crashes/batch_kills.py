@@ -1,14 +1,13 @@
 """A run by the service's own Batch at an emulator, killed as batches are made, filled, finalized and read."""
 
 import json
-import re
-import signal
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from tests.system.emulators import emulated
 from tests.system.processes import KEY, SECONDS_MAX, Desk, Program
 
 PATIENCE_S: Final = 500.0
@@ -36,18 +35,13 @@ batch-result-retention = "40s"
 def emulator(desk: Desk) -> Iterator[str]:
     """The URL of an emulator whose batches begin after two seconds."""
     desk.write("handler.py", HANDLER)
-    program = desk.start(
-        *("emulate", "--port", "0", "--handler", "handler.py:handler", "--key", KEY),
+    with emulated(
+        desk,
+        *("--handler", "handler.py:handler", "--key", KEY),
         *("--batch-delay", "2", "--batch-workers", "40", "--batch-append-ids"),
         within_s=PATIENCE_S,
-    )
-    try:
-        found = re.search(r"http://[0-9.:]+", program.until_said("serving"))
-        assert found is not None
-        yield found[0]
-    finally:
-        program.signal(signal.SIGINT)
-        program.ended()
+    ) as url:
+        yield url
 
 
 def figures(url: str) -> dict[str, Any]:

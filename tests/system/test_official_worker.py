@@ -1,12 +1,8 @@
 """A rehearsal as a user makes it: the program, the emulator and the service's own worker, each a process of its own."""
 
-import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
+from tests.system.emulators import emulated
 from tests.system.processes import FAST, Desk
 
 pytestmark = pytest.mark.system
@@ -27,20 +23,6 @@ async def square(job):
 # One at a time, the official worker takes a job a second at most.
 runpod.serverless.start({"handler": square, "concurrency_modifier": lambda _: 25})
 """
-
-
-@contextmanager
-def emulated(desk: Desk, *options: str) -> Iterator[str]:
-    """The URL of `orchestrator emulate`, which ends with its workers."""
-    program = desk.start("emulate", "--port", "0", *options)
-    try:
-        found = re.search(r"http://[0-9.:]+", program.until_said("serving"))
-        assert found is not None
-        yield found[0]
-    finally:
-        program.signal(signal.SIGINT)
-        ended = program.ended()
-    assert ended.exit_code == 0, ended
 
 
 @pytest.mark.slow

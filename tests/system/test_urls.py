@@ -4,8 +4,6 @@ what failed or was in doubt.
 
 import json
 import random
-import re
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.system.emulators import emulated
 from tests.system.model_server import STREAMED
 from tests.system.processes import KEY, ROOT, SECONDS_MAX, Desk, lines_of
 
@@ -46,25 +45,8 @@ def model_server() -> Iterator[str]:
 def load_balancer(desk: Desk, name: str) -> Iterator[str]:
     """The URL of the emulator, with the same server behind a load balancing endpoint of that name."""
     app = f"{Path(__file__).with_name('model_server.py')}:app"
-    program = desk.start(
-        "emulate",
-        "--port",
-        "0",
-        "--http-endpoint",
-        f"{name}={app}",
-        "--workers",
-        "4",
-        "--key",
-        KEY,
-        within_s=PATIENCE_S,
-    )
-    try:
-        found = re.search(r"http://[0-9.:]+", program.until_said("serving"))
-        assert found is not None
-        yield found[0]
-    finally:
-        program.signal(signal.SIGINT)
-        program.ended()
+    with emulated(desk, "--http-endpoint", f"{name}={app}", "--workers", "4", "--key", KEY, within_s=PATIENCE_S) as url:
+        yield url
 
 
 def seen(url: str) -> dict[str, Any]:
