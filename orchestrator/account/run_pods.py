@@ -97,4 +97,4 @@ class RunPods:
 
 
 def _seen(pod: Pod) -> ListedPod:
-    return ListedPod(id=pod.id, name=pod.name, status=pod.status, per_hour=pod.cost, is_locked=pod.locked)
+    return ListedPod(id=pod.id, name=pod.name, status=pod.status, per_hour=pod.cost)

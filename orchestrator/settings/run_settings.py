@@ -478,6 +478,11 @@ class RunSettings(LaneSettings, frozen=True, kw_only=True):
     cli_defaults: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict, name="told")
     """What the last command had set of its process, as texts by key (`api.runs.run_defaults`)."""
 
+    @property
+    def has_pool(self) -> bool:
+        """Whether several endpoints share its jobs: members, or pods as they come."""
+        return bool(self.members) or self.pod_template is not None
+
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""
         return member.price_at(self.members, endpoint, self.price_per_second)

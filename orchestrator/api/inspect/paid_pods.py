@@ -16,7 +16,7 @@ async def paid_pods(ledger: Ledger) -> list[PaidPod]:
     if not leases:
         return []
     runs = {run.id: run.name for run in await ledger.runs.all({lease.run for lease in leases})}
-    counts = {run: await ledger.runs.counts(run) for run in runs}
+    counts = await ledger.runs.counts_by_run(runs)
     at_service = {run: sum(of_run.get(each.value, 0) for each in AT_SERVICE) for run, of_run in counts.items()}
     return [
         paid_pod(lease, runs.get(lease.run, "a run that was deleted"), at_service=at_service.get(lease.run, 0))

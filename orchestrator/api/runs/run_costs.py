@@ -48,7 +48,7 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 async def executions_of(ledger: Ledger, runs: Iterable[Run]) -> Executions:
     """What `runs` have executed, for `costs_of` each of them."""
     runs = list(runs)
-    pooled = [run for run in runs if run.settings.members or run.settings.pod_template is not None]
+    pooled = [run for run in runs if run.settings.has_pool]
     names = {run.id: {run.endpoint_id: run.endpoint} for run in pooled}
     for there in await ledger.runs.elsewhere(names) if names else ():
         names[there.id][there.endpoint_id] = there.endpoint
@@ -116,7 +116,7 @@ def _costs(
 async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tuple[MemberStatus, ...]]:
     """Those of the pool of each of `runs` that has one, and whoever else has done something of it."""
     runs = list(runs)
-    pooled = [run for run in runs if run.settings.members or run.settings.pod_template is not None]
+    pooled = [run for run in runs if run.settings.has_pool]
     if not pooled:
         return {}
     executions = await executions_of(ledger, pooled)

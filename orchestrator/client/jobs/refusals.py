@@ -122,6 +122,11 @@ class RefusedError(OrchestratorError):
         """Whether waiting may help: too many requests, or the service itself failed."""
         return self.status in _PASSING or (self.status >= _SERVER_ERROR_MIN and self.status != _NOT_IMPLEMENTED)
 
+    @property
+    def had_no_effect(self) -> bool:
+        """Whether nothing was done: of a service that failed nobody knows."""
+        return self.status < _SERVER_ERROR_MIN
+
 
 class AnswerError(OrchestratorError):
     """The service answered a request with success, and with a body that cannot be used."""

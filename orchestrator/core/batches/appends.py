@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.batches.why import Why
+from orchestrator.core.service.batches import PAGE_REQUESTS
 
 SHOWN_BY: Final = 8
 """So many rows that are added one by one are looked at one by one: by chance they stood so once in forty thousand."""
@@ -50,10 +51,6 @@ def what_is_in(known: Sequence[str], listed: Sequence[str], *, pending: int, is_
     return Matched(tuple(new)) if pending == 1 or len(known) >= PROVEN_BY else Mixed(Why.UNTOLD)
 
 
-ROUND: Final = 50
-"""As many as a page has."""
-
-
 def round_of(known: int) -> int:
     """How many rows are added one by one before their ids are looked for, where so many are in the batch."""
-    return 1 if known < SHOWN_BY else ROUND
+    return 1 if known < SHOWN_BY else PAGE_REQUESTS

@@ -42,9 +42,6 @@ class BatchStage(StrEnum):
 ENDED: Final = frozenset({BatchStage.OVER, BatchStage.DROPPED, BatchStage.STRAY})
 """Those in which nothing more is done about it."""
 
-EXECUTED: Final = frozenset({BatchStage.FINALIZING, BatchStage.RUNNING, BatchStage.CANCELLING})
-"""Those in which the service may execute it."""
-
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A batch. Times are microseconds UTC."""

@@ -193,5 +193,7 @@ def pause_us(quiet: int, terms: BatchTerms) -> int:
 
 
 def again_us(terms: BatchTerms) -> int:
-    """How long after all pages were read they are read once more, for what was not there."""
+    """How long after all pages were read they are read once more, for what was not there; and so far apart two answers
+    are that the batch is not known, before they are believed.
+    """
     return min(ASK_US_MIN, terms.retention_us // 4)

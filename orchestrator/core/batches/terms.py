@@ -1,10 +1,16 @@
 """By which terms batches are made: the limits of the service, for how long results are taken to be kept, what waits."""
 
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
-from orchestrator.units import HOUR_US, MIB, MINUTE_US
+from orchestrator.core.service.batches import (
+    ACTIVE_BATCHES_MAX,
+    CALL_BYTES_MAX,
+    QUEUED_REQUESTS_MAX,
+    REQUESTS_OF_BATCH_MAX,
+)
+from orchestrator.units import HOUR_US, MINUTE_US
 
 LEAST_ROWS: Final = 1
 
@@ -12,16 +18,16 @@ LEAST_ROWS: Final = 1
 class BatchTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As published of the beta of August 2026, and where nothing is, careful. Times are microseconds."""
 
-    rows_max: int = 5_000
+    rows_max: int = REQUESTS_OF_BATCH_MAX
     """Requests in a batch."""
 
-    call_bytes: int = 10 * MIB
+    call_bytes: int = CALL_BYTES_MAX
     """The longest body of a call."""
 
-    active_max: int = 10
+    active_max: int = ACTIVE_BATCHES_MAX
     """Batches of an endpoint that have not ended."""
 
-    queued_max: int = 50_000
+    queued_max: int = QUEUED_REQUESTS_MAX
     """Requests that wait in them."""
 
     retention_us: int = HOUR_US
@@ -33,12 +39,13 @@ class BatchTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repeats_max: int = 50
     """So few repeats, where nothing else is left to be sent, are sent by `/run`: hours are saved for a little money."""
 
+    def with_retention(self, retention_us: int) -> Self:
+        """The same, where results are kept for so long."""
+        return msgspec.structs.replace(self, retention_us=retention_us)
+
 
 APPEND_ROWS: Final = 1_000
 """The most rows of one call: where its answer is lost, so many are sent anew at least."""
-
-PAGE: Final = 50
-"""Requests on a page, as published."""
 
 
 def rows_room(terms: BatchTerms, *, active: int, queued: int) -> int:

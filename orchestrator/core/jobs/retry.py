@@ -109,6 +109,11 @@ def backoff_us(failures: int, spread: int) -> int:
     return spread_out(min(BACKOFF_S_MAX, 1 << min(failures - 1, 10)) * SECOND_US, spread)
 
 
+def backoff_or_asked_us(failures: int, spread: int, asked_s: float) -> int:
+    """The same, or as long as the service asks to wait, if that is longer; no more than a backoff can be."""
+    return max(backoff_us(failures, spread), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
+
+
 def spread_out(wait_us: int, spread: int) -> int:
     """`wait_us`, less up to a quarter, as `spread` wants it: any number that differs between those who wait."""
     return wait_us - (spread * 2654435761 % 2**32) * (wait_us // 4) // 2**32

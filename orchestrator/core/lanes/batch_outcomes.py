@@ -25,11 +25,12 @@ HAS_NO_BATCHES: Final = "the service does not know this endpoint, or has no Batc
 
 _THROTTLED: Final = 429
 _NOT_NOW: Final = frozenset({408, 425, 503})
-_UNKNOWN: Final = frozenset({404, 410})
+OF_THE_PATH: Final = frozenset({404, 410})
 _NOT_SHOWN: Final = frozenset({400, 405, 409, 422})
 _NO_CONTENT: Final = 204
 _NOT_IMPLEMENTED: Final = 501
-_OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
+OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
+"""What concerns every request of ours, whatever it is about."""
 
 T = TypeVar("T")
 
@@ -79,9 +80,9 @@ def _not_changed(answer: Answer, batch_id: str | None) -> BatchChange:
     status = answer.status
     if status == _THROTTLED or status in _NOT_NOW:
         return Deferred(*_not_now(answer))
-    if status in _UNKNOWN and batch_id is not None:
+    if status in OF_THE_PATH and batch_id is not None:
         return Gone()
-    if status in _UNKNOWN or status == _NOT_IMPLEMENTED:
+    if status in OF_THE_PATH or status == _NOT_IMPLEMENTED:
         return Pointless(f"{HAS_NO_BATCHES} ({status})", status)
     if status in POINTLESS:
         return Pointless(POINTLESS[status], status)
@@ -125,9 +126,9 @@ def _outcome(result: Answer | NotSent | Unanswered, read: Callable[[bytes], T]) 
             return read(result.body)
         except ValueError as problem:
             return AskAgain(FailureClass.SERVER, str(problem))
-    if status in _UNKNOWN:
+    if status in OF_THE_PATH:
         return Gone()
-    if status in _OF_THE_KEY:
+    if status in OF_THE_KEY:
         return Pointless(POINTLESS[status], status)
     return AskAgain(*_not_now(result))
 

@@ -129,7 +129,7 @@ class EndpointWorkers(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_bound(demands: Sequence[WorkerDemand], now: int, *, start_us: float) -> WorkersNow:
     """With how many workers the runs begin."""
-    wanted, why, late = _wanted(demands, now, start_us)
+    wanted, why, late = _wanted(demands, needed(demands, now, start_us=start_us), now, start_us)
     span = _range_of(demands)
     return WorkersNow(bound=wanted, wanted=wanted, why=why, least=span.least, most=span.most, late_us=late)
 
@@ -138,7 +138,7 @@ def next_bound(demands: Sequence[WorkerDemand], at: EndpointWorkers, now: int) -
     """How many there are to be from now on: `bound` is what it is now where nothing is to be changed."""
     span = _range_of(demands)
     need = needed(demands, now, start_us=at.start_us)
-    wanted, why, late = _wanted(demands, now, at.start_us)
+    wanted, why, late = _wanted(demands, need, now, at.start_us)
     stays = WorkersNow(
         bound=at.bound,
         wanted=wanted,
@@ -157,16 +157,13 @@ def next_bound(demands: Sequence[WorkerDemand], at: EndpointWorkers, now: int) -
         up = at.bound if at.up is None else min(at.up, at.bound)
         late = math.ceil(late_us(demands, now, up, start_us=0))
         return msgspec.structs.replace(stays, why=WorkersWhy.THROTTLED, late_us=late)
-    if is_outside or _is_worth(demands, need, at, wanted, now):
+    if is_outside or _is_worth(demands, at, wanted, now):
         return msgspec.structs.replace(stays, bound=wanted)
     return msgspec.structs.replace(stays, wanted=at.bound)
 
 
-def _is_worth(
-    demands: Sequence[WorkerDemand], need: WorkerNeed | None, at: EndpointWorkers, wanted: int, now: int
-) -> bool:
+def _is_worth(demands: Sequence[WorkerDemand], at: EndpointWorkers, wanted: int, now: int) -> bool:
     """Whether a change is worth what it costs."""
-    assert need is not None
     left_us = sum(each.left * each.times.mean_us for each in demands if each.times is not None)
     if wanted > at.bound:
         keeping = needed(demands, now, start_us=0)
@@ -177,9 +174,11 @@ def _is_worth(
     return is_known and wanted <= FEWER_SHARE * at.bound and left_us / max(1, wanted) >= FEWER_FOR_US
 
 
-def _wanted(demands: Sequence[WorkerDemand], now: int, start_us: float) -> tuple[int, WorkersWhy, int]:
+def _wanted(
+    demands: Sequence[WorkerDemand], need: WorkerNeed | None, now: int, start_us: float
+) -> tuple[int, WorkersWhy, int]:
     """How many there should be, why, and by how much a deadline is missed all the same."""
-    span, need = _range_of(demands), needed(demands, now, start_us=start_us)
+    span = _range_of(demands)
     if need is None:
         payable = [each.affordable for each in demands if each.affordable is not None]
         guess = round(math.sqrt(span.least * span.most))

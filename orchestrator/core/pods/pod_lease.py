@@ -83,8 +83,6 @@ class ListedPod(msgspec.Struct, frozen=True, kw_only=True):
     per_hour: float = 0.0
     """What it costs now."""
 
-    is_locked: bool = False
-
     @property
     def is_computing(self) -> bool:
         """Whether it is paid by the hour."""

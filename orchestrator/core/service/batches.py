@@ -12,12 +12,12 @@ import msgspec
 
 from orchestrator.core.service.health import Count
 from orchestrator.core.service.job_record import Record, is_remote_id, known_members, read_record, sane_ms
-from orchestrator.units import MILLISECOND_US
+from orchestrator.units import EPOCH, MIB, MILLISECOND_US
 
 REQUESTS_OF_BATCH_MAX: Final = 5_000
 ACTIVE_BATCHES_MAX: Final = 10
 QUEUED_REQUESTS_MAX: Final = 50_000
-CALL_BYTES_MAX: Final = 10 * 1024 * 1024
+CALL_BYTES_MAX: Final = 10 * MIB
 PAGE_REQUESTS: Final = 50
 """What the service documents of its limits (August 2026): of one batch, of an endpoint, of an endpoint, of the body of
 one call; and what a page of requests holds where nobody says so."""
@@ -38,7 +38,6 @@ _REQUEST_LISTS: Final = ("requests", "requestIds", "ids")
 _BATCH_LISTS: Final = ("batches", "items", "data")
 """Where the lists stand whose place is not documented."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -233,7 +232,7 @@ def _at(moment: datetime | None) -> int | None:
     """µs since the epoch. A time without its zone is one of UTC."""
     if moment is None:
         return None
-    return (moment.replace(tzinfo=moment.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - EPOCH) // _MICROSECOND
 
 
 def _batch_in(members: dict[str, msgspec.Raw]) -> ServiceBatch | None:

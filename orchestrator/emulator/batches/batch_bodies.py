@@ -1,14 +1,12 @@
 """Reads the bodies of `/batch`: its requests have the shape of those of `/run`, of which only the input counts here."""
 
-from typing import TypeVar
+from typing import Final
 
 import msgspec
 
 from orchestrator.emulator.batches.batch_rules import NAME_LENGTH_MAX
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.jobs.run_body import json_object
-
-T = TypeVar("T")
+from orchestrator.emulator.jobs.run_body import decoded, json_object
 
 
 class _Request(msgspec.Struct, frozen=True):
@@ -25,19 +23,24 @@ class _Attributes(msgspec.Struct, frozen=True):
     name: str
 
 
+_CREATED: Final = msgspec.json.Decoder(list[_Request])
+_APPENDED: Final = msgspec.json.Decoder(_Appended)
+_ATTRIBUTES: Final = msgspec.json.Decoder(_Attributes)
+
+
 def requests_created(raw: bytes) -> tuple[bytes, ...]:
     """The inputs in the body of a create, an array at its top. Raises ServiceRefusal 400."""
-    return _inputs(_decode(raw, list[_Request]))
+    return _inputs(decoded(raw, _CREATED))
 
 
 def requests_appended(raw: bytes) -> tuple[bytes, ...]:
     """The inputs in the body of an append: `{"requests": [...]}`. Raises ServiceRefusal 400."""
-    return _inputs(_decode(raw, _Appended).requests)
+    return _inputs(decoded(raw, _APPENDED).requests)
 
 
 def name_given(raw: bytes) -> str:
     """The name in the body of a change. Raises ServiceRefusal 400."""
-    name = _decode(raw, _Attributes).name
+    name = decoded(raw, _ATTRIBUTES).name
     if len(name) > NAME_LENGTH_MAX:
         raise ServiceRefusal(400, f"name must have at most {NAME_LENGTH_MAX} characters")
     return name
@@ -45,13 +48,3 @@ def name_given(raw: bytes) -> str:
 
 def _inputs(requests: list[_Request]) -> tuple[bytes, ...]:
     return tuple(json_object(f"requests[{place}].input", each.input) for place, each in enumerate(requests))
-
-
-def _decode(raw: bytes, kind: type[T]) -> T:
-    try:
-        raw.decode()  # msgspec does not look inside the strings of what stays raw, and JSON is UTF-8
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.ValidationError as error:
-        raise ServiceRefusal(400, f"bad request: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ServiceRefusal(400, "bad request: the body is not valid JSON") from None

@@ -85,8 +85,7 @@ class BatchTable:
             self.end(batch, BatchStatus.FAILED, now)
         elif batch.kept_until is None and batch.ended == len(batch.requests):
             batch.status = batch.ends_as or batch.status
-            share = self._dice.faults.kept_share if self._dice.strikes(Fault.SHORT_RETENTION) else 1.0
-            batch.kept_until = now + round(self._retention_us * share)
+            batch.kept_until = now + self._world.kept_us(self._retention_us)
             self._timers.set(batch.id, batch.kept_until)
 
     def end(self, batch: Batch, status: BatchStatus, now: int) -> None:

@@ -1,5 +1,6 @@
 """Reads the body of a `/run` or `/runsync`; the contract's rules for it live here."""
 
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +17,8 @@ TTL_MS_DEFAULT = DAY_MS
 TTL_MS_RANGE = (10_000, 7 * DAY_MS)
 
 NULL = msgspec.Raw(b"null")
+
+T = TypeVar("T")
 
 
 class _Policy(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,7 +44,7 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> RunBody:
 
     Raises Refusal 400, with a sentence, for whatever the contract forbids.
     """
-    body = _decode(raw)
+    body = decoded(raw, _BODY)
     policy = body.policy or _Policy()
     timeout_ms = policy.execution_timeout
     if timeout_ms is not None:
@@ -60,10 +63,11 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> RunBody:
     )
 
 
-def _decode(raw: bytes) -> _Body:
+def decoded(raw: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+    """The body as `decoder` reads it. Raises ServiceRefusal 400."""
     try:
         raw.decode()  # msgspec does not look inside the strings of what stays raw, and JSON is UTF-8
-        return _BODY.decode(raw)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise ServiceRefusal(400, f"bad request: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

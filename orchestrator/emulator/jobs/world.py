@@ -169,7 +169,7 @@ class World:
             execution_timeout_us=timeout_us,
             expires_at=now + submission.ttl_us,
             queued_at=now,
-            retention_us=self._kept_us(self._sync_retention_us if submission.is_sync else self._retention_us),
+            retention_us=self.kept_us(self._sync_retention_us if submission.is_sync else self._retention_us),
             low_priority=submission.low_priority,
         )
         is_lost = self.dice.strikes(Fault.LOST_JOB)
@@ -275,7 +275,7 @@ class World:
         times = (self.table.next_due(), self.endpoints.next_due(), self.dice.next_at(), *parts)
         return min((at for at in times if at is not None), default=None)
 
-    def _kept_us(self, retention_us: int) -> int:
-        """How long a job is really kept."""
+    def kept_us(self, retention_us: int) -> int:
+        """How long is really kept what is to be kept for so long once it has ended."""
         short = self.dice.strikes(Fault.SHORT_RETENTION)
         return round(retention_us * self.dice.faults.kept_share) if short else retention_us

@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 from orchestrator.client import Permit
 from orchestrator.client.jobs.batches import BatchCalls
 from orchestrator.core.lanes.batch_outcomes import (
+    OF_THE_KEY,
+    OF_THE_PATH,
     BatchChange,
     BatchRefused,
     batch_change_outcome,
@@ -31,12 +33,7 @@ NO_TURN: Final = "the service wants no requests about batches for now"
 
 NOT_KNOWN: Final = "the service does not know this endpoint for now (404)"
 
-OF_THE_PATH: Final = frozenset({404, 410})
-
 _UNSURE: Final = AskAgain(FailureClass.SERVER, NOT_KNOWN)
-
-OF_THE_KEY: Final = frozenset({401, 402, 403, 407})
-"""What concerns every request of ours, whatever it is about."""
 
 T = TypeVar("T")
 Call = Callable[[BatchCalls, Permit], Awaitable[Answer]]

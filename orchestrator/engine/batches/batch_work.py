@@ -161,7 +161,8 @@ class BatchWork:
         now = self._clock.now()
         if now < found.not_before:
             return self._until_s(found.not_before)
-        terms = found.terms_here(self._terms(found.batch.run), self._endpoint.api.time_scale)
+        terms = self._terms(found.batch.run)
+        terms = terms.with_retention(self._endpoint.estimates.here_us(terms.retention_us))
         run = self._turns.runs.get(found.batch.run)
         is_draft = found.takes_rows
         facts = found.facts(

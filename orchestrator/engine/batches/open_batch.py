@@ -4,12 +4,10 @@ import msgspec
 
 from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
 from orchestrator.core.batches.batch_steps import ASK_US_MIN, BatchFacts
-from orchestrator.core.batches.terms import BatchTerms
 from orchestrator.core.batches.why import Why
-from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.retry import backoff_or_asked_us
 from orchestrator.core.service.batches import ServiceBatch
 from orchestrator.ledger.runs.batches import RowCounts
-from orchestrator.units import SECOND_US
 from orchestrator.views.batches import BatchStatus, batch_status
 
 
@@ -105,11 +103,4 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
     def put_off(self, now: int, asked_s: float | None = None) -> None:
         """What was tried came to nothing: it is tried again later and later, or as the service asks."""
         self.troubles += 1
-        wait_us = max(backoff_us(self.troubles, self.batch.id), int(min(asked_s or 0, BACKOFF_S_MAX) * SECOND_US))
-        self.not_before = now + wait_us
-
-    def terms_here(self, terms: BatchTerms, time_scale: float) -> BatchTerms:
-        """`terms` in time of here, where an emulator's runs faster."""
-        if time_scale == 1.0:
-            return terms
-        return msgspec.structs.replace(terms, retention_us=round(terms.retention_us / time_scale))
+        self.not_before = now + backoff_or_asked_us(self.troubles, self.batch.id, asked_s or 0)

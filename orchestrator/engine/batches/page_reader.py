@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
+from orchestrator.core.batches.batch_steps import again_us
 from orchestrator.core.batches.terms import BatchTerms
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
@@ -138,7 +139,7 @@ class PageReader:
             found.gone_at = now
             found.put_off(now)
             return
-        if now < found.gone_at + min(GONE_US, terms.retention_us // 4):
+        if now < found.gone_at + again_us(terms):
             found.put_off(now)
             return
         is_late = found.state is not None and now - found.asked_at > terms.retention_us
@@ -156,7 +157,3 @@ def _has_ended(row: BatchRow, left: Container[str | None], is_certain: bool) -> 
     """
     status = row.record.status
     return row.record.remote_id in left and status in TERMINAL_STATUSES and (status != CANCELLED or is_certain)
-
-
-GONE_US: Final = 30_000_000
-"""Two answers that it is not known, so far apart, are believed."""

@@ -12,13 +12,12 @@ from orchestrator.engine.ports.account_endpoints import AccountEndpoints
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import Console
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.endpoints import LentEndpoint
 from orchestrator.ledger.runs.runs import Run
 
 GONE: Final = 404
-SERVER_ERROR_MIN: Final = 500
 
 
 class PutBack(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +63,7 @@ class LentBounds:
 
     def endpoints(self, service_url: str, rest_url: str) -> AccountEndpoints:
         """Those of the account there. Raises `UsageError` where there is no key for it."""
-        service = self._services.at(service_url)
-        if service is None:
-            raise UsageError(f"there is no API key for {service_url}")
-        return self._dependencies.account(service, rest_url)
+        return self._dependencies.account(self._services.needed(service_url), rest_url)
 
     async def change(
         self,
@@ -96,7 +92,7 @@ class LentBounds:
         try:
             await endpoints.set_bounds(run.endpoint, wanted)
         except RefusedError as error:
-            if error.status < SERVER_ERROR_MIN:  # nothing has changed
+            if error.had_no_effect:
                 await self._forget(lent[run.endpoint_id])
                 if known is not None:
                     await self._note(known)

@@ -240,10 +240,8 @@ class PodHost:
         )
 
     def _account_at(self, place: PodPlace) -> PodAccount:
-        service = self._services.at(place.service_url)
-        if service is None:
-            raise UsageError(f"there is no API key for {place.service_url}")
-        return PodAccount(self._dependencies.pods(service, place.rest_url), self._dependencies.clock)
+        pods = self._dependencies.pods(self._services.needed(place.service_url), place.rest_url)
+        return PodAccount(pods, self._dependencies.clock)
 
     async def _answers(self, lease: PodLease) -> bool:
         """Whether the server of a lease's pod says that it is well, or answers and says nothing of that."""

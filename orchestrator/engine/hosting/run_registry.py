@@ -128,8 +128,7 @@ class RunRegistry:
 
     def learn_home(self, run: Run) -> None:
         """Where the jobs of `run`, as it is at its own endpoint, wait if it has a pool."""
-        settings = self.settings_of[run.id]
-        if settings.members or settings.pod_template is not None:
+        if self.settings_of[run.id].has_pool:
             self._endpoints.homes.of[run.id] = run.endpoint_id
         else:
             self.pools.forget(run.id)

@@ -23,6 +23,11 @@ START_US: Final = MINUTE_US
 """How long workers take to start where nobody has seen any start."""
 
 
+def has_work(session: RunSession) -> bool:
+    """Whether a run has something to send or outstanding."""
+    return not session.is_over and (not session.controls.pause or bool(session.progress.at_service))
+
+
 class WorkerNeeds:
     """Of the runs of one ledger."""
 
@@ -41,8 +46,7 @@ class WorkerNeeds:
         workers.
         """
         for session in self._runs.sessions.values():
-            is_here = session.run.endpoint_id == endpoint and not session.is_over
-            if is_here and (not session.controls.pause or session.progress.at_service):
+            if session.run.endpoint_id == endpoint and has_work(session):
                 yield session
 
     async def recall(self, run: Run) -> None:

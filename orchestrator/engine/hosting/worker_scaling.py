@@ -23,7 +23,7 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.lent_bounds import LentBounds, PutBack
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.hosting.worker_needs import WorkerNeeds
+from orchestrator.engine.hosting.worker_needs import WorkerNeeds, has_work
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.task_pool import Request
@@ -91,7 +91,6 @@ class WorkerScaling:
         """Sees that `run`, which is about to be sent, has the workers that it wants. Raises `UsageError` where that
         cannot be.
         """
-        wish = self._wish_of(run)
         if not self._wants(run):
             return
         if run.service_url == LOCAL:
@@ -105,7 +104,7 @@ class WorkerScaling:
             await self._needs.recall(run)
         async with self._turn:
             try:
-                await self._raise(run, wish, is_first=True)
+                await self._raise(run, is_first=True)
             except OrchestratorError as error:
                 raise UsageError(
                     f"{self._named(run)}: {run.endpoint} cannot be given the workers: {error}; no job was sent for it"
@@ -153,9 +152,7 @@ class WorkerScaling:
     def _wanting(self) -> Iterator[RunSession]:
         """The runs at work that want anything, and have something to send or outstanding."""
         for session in self._runs.sessions.values():
-            if not self._wants(session.run) or session.run.service_url == LOCAL or session.is_over:
-                continue
-            if not session.controls.pause or session.progress.at_service:
+            if self._wants(session.run) and session.run.service_url != LOCAL and has_work(session):
                 yield session
 
     def _begin_steps(self) -> None:
@@ -178,7 +175,7 @@ class WorkerScaling:
                     return  # nobody wants it any more
                 try:
                     await session.own.endpoint.api.ask_health()
-                    await self._raise(run, self._wish_of(run), is_first=False)
+                    await self._raise(run, is_first=False)
                 except OrchestratorError as error:
                     why = str(error)
                 else:
@@ -189,7 +186,7 @@ class WorkerScaling:
             self._runs.workers[run.endpoint_id] = msgspec.structs.replace(found, why=WorkersWhy.REFUSED, refusal=why)
         self._console.warn(f"{run.endpoint}: its workers stay as they are: {why}")
 
-    async def _raise(self, run: Run, wish: WantedWorkers, *, is_first: bool) -> None:
+    async def _raise(self, run: Run, *, is_first: bool) -> None:
         lent = await self._lent.known()
         endpoints = self._lent.endpoints(run.service_url, self._services.rest_url)
         now = await endpoints.bounds(run.endpoint)
@@ -206,7 +203,9 @@ class WorkerScaling:
         before = now if known is None else known.loan.before
         others = [self._wish_of(each.run) for each in self._wanting() if each.run.endpoint_id == run.endpoint_id]
         may_be_fewer = all(self._asks_need(each.run) for each in self._needs.at_work(run.endpoint_id))
-        wanted = raised(before, [wish, *others], None if need is None else need.bound, may_be_fewer=may_be_fewer)
+        wanted = raised(
+            before, [self._wish_of(run), *others], None if need is None else need.bound, may_be_fewer=may_be_fewer
+        )
         if wanted == now:
             if known is not None and now == known.loan.raised:
                 await self._lent.confirm(known)

@@ -5,13 +5,12 @@ from typing import assert_never
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
-from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_or_asked_us
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import Pointless
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.units import SECOND_US
 
 
 def on_response(  # noqa: PLR0911  one for each outcome
@@ -42,7 +41,7 @@ def _deferred(endpoint: Endpoint, job: Job, trouble: FailureClass, reason: str, 
     if job.by_retry and trouble is FailureClass.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
         return endpoint.homes.homeward(transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble))
     # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
-    wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
+    wait_us = backoff_or_asked_us(job.deferrals + 1, job.id, asked_s)
     return put_back_until(endpoint, job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
 
 

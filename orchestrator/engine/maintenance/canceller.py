@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_or_asked_us
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.stuck_jobs import QUEUED
@@ -142,8 +142,8 @@ class Canceller:
 
     def _put_off(self, owed: OwedCancel, asked_s: float, found: "_Found") -> None:
         troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
-        asked_us = int(min(asked_s, BACKOFF_S_MAX) * SECOND_US)
-        found.until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
+        wait_us = backoff_or_asked_us(troubles, owed.submission, asked_s)
+        found.until[owed.submission] = self._ledger.now() + wait_us
 
     async def _leave(self, owed: OwedCancel, status: str | None, found: "_Found") -> None:
         """What is to be moved does not wait there any more, as its `status` says; where that is None nobody has told.

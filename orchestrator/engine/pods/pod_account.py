@@ -18,7 +18,6 @@ from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
 from orchestrator.engine.ports.account_pods import AccountPods
 from orchestrator.errors import NotSent, OrchestratorError, UsageError
 
-SERVER_ERROR_MIN: Final = 500
 GONE: Final = 404
 
 
@@ -87,6 +86,4 @@ class PodAccount:
 
 def was_not_done(error: OrchestratorError) -> bool:
     """Whether what was asked for has certainly had no effect."""
-    return isinstance(error, NotSent | UsageError) or (
-        isinstance(error, RefusedError) and error.status < SERVER_ERROR_MIN
-    )
+    return isinstance(error, NotSent | UsageError) or (isinstance(error, RefusedError) and error.had_no_effect)

@@ -25,6 +25,7 @@ from orchestrator.core.pods.pod_lease import (
     Start,
     Wait,
     ending,
+    how_to_end,
     lease_step,
     pod_of,
     ready,
@@ -36,7 +37,6 @@ from orchestrator.core.pods.replacements import demand
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.pods.pod_account import PodAccount
 from orchestrator.engine.runtime.console import Console
-from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.pod_leases import LeaseRequest
@@ -93,9 +93,6 @@ class PodKeeper:
         self._leases: dict[int, PodLease] | None = None
         """By their numbers; None: nobody has looked yet."""
 
-        self.changes = Subscribers()
-        """Who is woken when a lease has changed."""
-
         self._accounts: dict[PodPlace, PodAccount] = {}
         self._said: dict[int | PodPlace, str] = {}
         """What people were told last of which lease or account: each trouble once."""
@@ -150,9 +147,8 @@ class PodKeeper:
         known yet, and all others want none.
         """
         async with self._turn:
-            leases = await self.leases()
-            open_leases = [lease for lease in leases if lease.state is not LeaseState.ENDED]
-            places = {PodPlace(each.service_url, each.rest_url) for each in open_leases}
+            await self.leases()
+            places = {PodPlace(each.service_url, each.rest_url) for each in self.open_leases}
             for place in places | {each.place for each in wanted.values()}:
                 await self._look_at(place, wanted, kept)
 
@@ -289,16 +285,13 @@ class PodKeeper:
         self._leases[lease.id] = lease
         if before.state is not lease.state:
             self._tell(lease)
-            self.changes.wake()
 
     def _tell(self, lease: PodLease) -> None:
         named = f"pod {lease.pod or lease.name}"
         if lease.state is LeaseState.READY:
             self._console.info(f"{named} is ready")
-        elif lease.state is LeaseState.ENDED:
-            done = "is stopped" if lease.template.when_done is WhenDone.STOP and not lease.has_failed else "is gone"
-            if not lease.has_failed:
-                self._console.info(f"{named} {done}")
+        elif lease.state is LeaseState.ENDED and not lease.has_failed:
+            self._console.info(f"{named} is {'stopped' if how_to_end(lease) is WhenDone.STOP else 'gone'}")
         if lease.has_failed and lease.state in (LeaseState.ENDING, LeaseState.ENDED):
             self._say(lease.id, f"{named}: {lease.detail or lease.end}")
 

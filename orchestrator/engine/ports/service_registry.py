@@ -110,6 +110,13 @@ class ServiceRegistry:
             self._services[service_url] = self._real(service_url)
         return self._services[service_url]
 
+    def needed(self, service_url: str) -> Service:
+        """The service at that URL. Raises `UsageError` where there is no key for it."""
+        service = self.at(service_url)
+        if service is None:
+            raise UsageError(f"there is no API key for {service_url}")
+        return service
+
     async def aclose(self) -> None:
         """Closes all connections."""
         while self._services:

@@ -71,6 +71,7 @@ class ClaimTurns:
         wished_s = self._until_s(limiter.throttled_until(operation))
         if operation is Operation.RUNSYNC and any(run.builder.via is Via.BOTH for run in self.runs.values()):
             self._endpoint.sync_places.look()
+        are_in_turns = self._are_in_turns
         for run in self.runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
@@ -81,7 +82,7 @@ class ClaimTurns:
                 again_s = min(again_s, max(closed_s, AHEAD_S / 4))
                 continue
             available = at_once if result.most is None else min(at_once, result.most)
-            wanted = min(available - ahead, self.admissible(run, operation))
+            wanted = min(available - ahead, self.admissible(run, operation, are_in_turns=are_in_turns))
             if operation is Operation.RUN and (trial_room := run.trial_room) is not None:
                 wanted = min(wanted, trial_room)
             room_s = (1 if available > SLOW_ROOM else 2) * AHEAD_S / 4
@@ -100,11 +101,15 @@ class ClaimTurns:
 
     def chosen(self, ready: Iterable[int]) -> RunSender:
         """The run of `ready` whose turn it is."""
-        return self.runs[self.share.next({run: self.weight(run) for run in ready})]
+        self._look_at_deadlines()
+        return self.runs[self.share.next({run: self._weight(run) for run in ready})]
 
     def weight(self, run: int) -> float:
         """By how much of the endpoint `run` goes now, compared with the others."""
         self._look_at_deadlines()
+        return self._weight(run)
+
+    def _weight(self, run: int) -> float:
         return self._turns.weights.get(run) or self.runs[run].weight
 
     @property
@@ -159,11 +164,11 @@ class ClaimTurns:
         sending = self.runs.get(run)
         return sending is None or sending.is_recalled
 
-    def admissible(self, run: RunSender, operation: Operation) -> int:
+    def admissible(self, run: RunSender, operation: Operation, *, are_in_turns: bool) -> int:
         """How many more jobs of `run` there is room for by `operation`; those on their way count as sent
         (`core.polling.admission`).
         """
-        room = self._room(run, operation)
+        room = self._room(run, operation, are_in_turns=are_in_turns)
         if gates.is_deep(room):
             self._count_running()
         result = gates.narrowest(gates.room_results(room, self._clock.now()))
@@ -171,10 +176,10 @@ class ClaimTurns:
 
     def is_bound(self, run: RunSender) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
-        room = self._room(run, run.builder.via.operation)
+        room = self._room(run, run.builder.via.operation, are_in_turns=self._are_in_turns)
         return gates.first_hold(gates.room_results(room, self._clock.now())) is not None
 
-    def _room(self, run: RunSender, operation: Operation) -> RoomFacts:
+    def _room(self, run: RunSender, operation: Operation, *, are_in_turns: bool) -> RoomFacts:
         endpoint = self._endpoint
         retention_us = endpoint.estimates.retention_us(run.run)
         brief_us = min(retention_us, endpoint.estimates.here_us(SYNC_RETENTION_US))
@@ -189,7 +194,7 @@ class ClaimTurns:
             queue_depth="off" if endpoint.is_local else endpoint.settings_of[run.run].queue_depth,
             finished_per_s=endpoint.estimates.throughput.per_s(self._clock.now()),
             running=endpoint.estimates.running,
-            least_depth=DEPTH_IN_TURNS_MIN if self._are_in_turns else DEPTH_MIN,
+            least_depth=DEPTH_IN_TURNS_MIN if are_in_turns else DEPTH_MIN,
             line_is_full=endpoint.api.up.waiting > 0,
             input_bytes=endpoint.claimed.room_bytes,
         )

@@ -73,11 +73,14 @@ class Spending:
             return None
         return Costs(
             price=price,
-            standing=self.of_pods(run),
+            standing=self._standing(run, settings),
             took=self.of_run(run),
             longest_ms=settings.policy.timeout_ms,
             discount=self._discount(run, settings),
         )
+
+    def _standing(self, run: int, settings: RunSettings) -> float:
+        return 0.0 if settings.pod_template is None else self.of_pods(run)
 
     def _discount(self, run: int, settings: RunSettings) -> float:
         if not settings.members:
@@ -118,7 +121,7 @@ class Spending:
                 took=self.of_run(run.id),
                 like=like,
                 longest_ms=longest_ms,
-                standing=self.of_pods(run.id),
+                standing=self._standing(run.id, settings),
                 discount=discount,
             )
             yield BudgetFacts(budget=settings.budget, costs=costs, outstanding=at_service)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.batches.appends import PROVEN_BY, ROUND, SHOWN_BY, Matched, Mixed, round_of, what_is_in
+from orchestrator.core.batches.appends import PROVEN_BY, SHOWN_BY, Matched, Mixed, round_of, what_is_in
 from orchestrator.core.batches.why import ENDS_THE_LANE, SENTENCES, Why
+from orchestrator.core.service.batches import PAGE_REQUESTS
 
 KNOWN = tuple(f"k{n}" for n in range(PROVEN_BY))
 
@@ -49,7 +50,7 @@ def test_where_places_do_not_keep_the_order_nothing_is_told(order: list[str], is
 
 
 def test_the_first_rows_are_looked_at_one_by_one() -> None:
-    assert [round_of(known) for known in (0, SHOWN_BY - 1, SHOWN_BY, 4_000)] == [1, 1, ROUND, ROUND]
+    assert [round_of(known) for known in (0, SHOWN_BY - 1, SHOWN_BY, 4_000)] == [1, 1, PAGE_REQUESTS, PAGE_REQUESTS]
 
 
 def test_each_reason_has_a_sentence_and_only_those_end_the_lane_that_another_batch_would_meet_again() -> None:

@@ -11,24 +11,22 @@ from orchestrator.core.batches.lateness import (
     needed_us,
 )
 from orchestrator.core.batches.terms import APPEND_ROWS, BatchTerms, fewer_rows, more_rows, rows_room
-from orchestrator.core.service.batches import (
-    ACTIVE_BATCHES_MAX,
-    CALL_BYTES_MAX,
-    QUEUED_REQUESTS_MAX,
-    REQUESTS_OF_BATCH_MAX,
-)
-from orchestrator.units import HOUR_US, SECOND_US
+from orchestrator.units import HOUR_US, MIB, SECOND_US
 
 TERMS = BatchTerms()
 
 
 def test_the_defaults_are_what_the_service_documents() -> None:
     assert (TERMS.rows_max, TERMS.active_max, TERMS.queued_max, TERMS.call_bytes) == (
-        REQUESTS_OF_BATCH_MAX,
-        ACTIVE_BATCHES_MAX,
-        QUEUED_REQUESTS_MAX,
-        CALL_BYTES_MAX,
+        5_000,
+        10,
+        50_000,
+        10 * MIB,
     )
+
+
+def test_they_can_be_those_of_a_service_that_keeps_results_for_less() -> None:
+    assert TERMS.with_retention(SECOND_US) == BatchTerms(retention_us=SECOND_US)
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,14 @@ async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_s
     await anyio.sleep(KEPT_S + 2 * SHORT_S)
     async with process(tmp_path / "db", transport, clock=clock, limits=limits) as p:
         know(p)
-        before = p.dispatcher.turns.admissible(p.session.own.sending, Operation.RUN)
+        before = p.dispatcher.turns.admissible(p.session.own.sending, Operation.RUN, are_in_turns=False)
         await p.begin()
         await p.wait(lambda: bool(told(p)))
         await anyio.sleep(5)
         soonest = p.endpoint.outstanding.plan.deadlines.soonest()
         assert soonest is not None
         assert soonest <= p.clock.now() + AGREED_S * SECOND / 12
-        assert p.dispatcher.turns.admissible(p.session.own.sending, Operation.RUN) < before / 5
+        assert p.dispatcher.turns.admissible(p.session.own.sending, Operation.RUN, are_in_turns=False) < before / 5
         await p.finish()
         assert await p.counts() == {"succeeded": 12, "lost": 8}
 

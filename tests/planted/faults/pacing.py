@@ -103,9 +103,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
         path="orchestrator/engine/sending/claim_turns.py::ClaimTurns.admissible",
-        old="room = self._room(run, operation)",
+        old="room = self._room(run, operation, are_in_turns=are_in_turns)",
         new=(
-            "ttl_us = self._endpoint.settings_of[run.run].ttl_us\nif run._prospects.outlook().of(ttl_us).name == 'LATE':\n    return 0\nroom = self._room(run, operation)"
+            "ttl_us = self._endpoint.settings_of[run.run].ttl_us\nif run._prospects.outlook().of(ttl_us).name == 'LATE':\n    return 0\nroom = self._room(run, operation, are_in_turns=are_in_turns)"
         ),
         tests=(
             f"{ADMISSION}::test_a_ttl_of_the_whole_run_that_would_end_in_the_queue_holds_nobody_back_who_has_a_longer_one",

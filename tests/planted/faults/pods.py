@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="pods are not paid out of the budget",
         path="orchestrator/engine/sending/spending.py::Spending.budgets",
-        old="standing=self.of_pods(run.id),",
+        old="standing=self._standing(run.id, settings),",
         new="",
         tests=(f"{_RUNS}::test_pods_are_gone_once_a_brake_holds_the_run",),
     ),
