@@ -12,6 +12,7 @@ from orchestrator.core.jobs.retry import (
     Abandon,
     AttemptLimits,
     Retry,
+    backoff_or_asked_us,
     backoff_us,
     decide,
     is_tried_again,
@@ -47,6 +48,13 @@ def test_the_backoff_doubles_up_to_a_minute_less_at_most_a_quarter(failures: int
 
 def test_jobs_that_failed_together_do_not_come_back_together() -> None:
     assert len({backoff_us(7, job) // 10_000 for job in range(1_000)}) > 600
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "wait_us"), [(0, backoff_us(3, 9)), (1.5, backoff_us(3, 9)), (30, 30 * S), (3_600, BACKOFF_S_MAX * S)]
+)
+def test_who_is_asked_to_wait_longer_does_but_never_longer_than_anybody_waits(asked_s: float, wait_us: int) -> None:
+    assert backoff_or_asked_us(3, 9, asked_s) == wait_us
 
 
 SPENT = [
