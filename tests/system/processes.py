@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,8 @@ ORCHESTRATOR: Final = str(BIN / "orchestrator")
 KEY: Final = "the-key-of-the-tests"
 SECONDS_MAX: Final = 60.0
 READ_BYTES: Final = 64 * 1024
-LOOKS_MAX: Final = 500_000
-"""Looks at a ledger, of some hundredths of a millisecond each."""
+LOOK_EVERY_S: Final = 0.001
+"""What looks at processes at work leave the processor to them."""
 
 FAST: Final = ("--limit", "run=1000/1:100", "--limit", "status=2000/1:200", "--limit", "retry=200/1:20")
 """Limits that keep a test short."""
@@ -231,6 +231,20 @@ def _watchdog(process: Process, within_s: float) -> threading.Timer:
     return watchdog
 
 
+def looks(within_s: float = SECONDS_MAX) -> Iterator[None]:
+    """One for each look at a process at work, until what is waited for is given up."""
+    over = threading.Event()
+    watchdog = threading.Timer(within_s, over.set)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+        while not over.wait(LOOK_EVERY_S):
+            yield
+    finally:
+        watchdog.cancel()
+
+
 @dataclass(frozen=True)
 class Desk:
     """A folder to work in, and the program in it, which `launch` starts."""
@@ -298,19 +312,19 @@ class Desk:
         self.until_state("outstanding", jobs, ledger)
 
     def until_state(self, state: str, jobs: int, ledger: str = "orchestrator.db") -> None:
-        """Returns once so many jobs are in `state` in the ledger of a process at work."""
-        found = None
+        """Returns once at least so many jobs are in `state` in the ledger of a process at work."""
+        found = 0
         with closing(sqlite3.connect(f"file:{self.folder / ledger}?mode=ro", uri=True)) as connection:
-            for _ in range(LOOKS_MAX):
+            for _ in looks():
                 found = connection.execute("SELECT count(*) FROM jobs WHERE state = ?", (state,)).fetchone()[0]
-                if found == jobs:
+                if found >= jobs:
                     return
         raise AssertionError(f"never {jobs} {state}, at last {found}")
 
     def until_heartbeat(self, text: str, ledger: str = "orchestrator.db") -> None:
         """Returns once a process at work says `text` of itself in the ledger."""
         with closing(sqlite3.connect(f"file:{self.folder / ledger}?mode=ro", uri=True)) as connection:
-            for _ in range(LOOKS_MAX):
+            for _ in looks():
                 if any(text in str(said) for (said,) in connection.execute("SELECT said FROM heartbeats")):
                     return
         raise AssertionError(f"no process ever said {text!r}")

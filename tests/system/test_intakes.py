@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.system.processes import FAST, LOOKS_MAX, Desk, Program, Service, lines_of
+from tests.system.processes import FAST, Desk, Program, Service, lines_of, looks
 from tests.system.test_full_disk import files_up_to
 
 pytestmark = pytest.mark.system
@@ -50,7 +50,7 @@ def feeding(desk: Desk, name: str) -> Iterator[BinaryIO]:
 
 
 def until_rows(desk: Desk, more_than: int) -> None:
-    for _ in range(LOOKS_MAX):
+    for _ in looks():
         with closing(sqlite3.connect(desk.folder / "orchestrator.db")) as ledger:
             if ledger.execute("SELECT count(*) FROM jobs").fetchone()[0] > more_than:
                 return

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.system.browsing import Visitor, dashboard_of, looking_at
-from tests.system.processes import FAST, Desk, Service, lines_of
+from tests.system.processes import FAST, Desk, Service, lines_of, looks
 from tests.system.receiver import Receiver, receiving
 from tests.telemetry.traces.receiver import numbers_by_job, spans_of
 
@@ -19,9 +19,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 JOBS: Final = 40
 ENDED_FIRST: Final = 20
-LOOKS_MAX: Final = 3_000
-"""Of some milliseconds each."""
-
 CONFIGURATION: Final = '[dashboard]\ntrace = 1.0\n\n[notify.ops]\nkind = "webhook"\nurl = "env:OPS_URL"\n'
 
 
@@ -38,7 +35,7 @@ def until_told_of(receiver: Receiver, jobs: int) -> None:
 
 def until_nobody_works(visitor: Visitor) -> None:
     """Returns once the dashboard shows that."""
-    assert any(visitor.json("/engine")["held_by"] is None for _ in range(LOOKS_MAX))
+    assert any(visitor.json("/engine")["held_by"] is None for _ in looks())
 
 
 def test_nothing_is_lost_told_twice_or_counted_less_when_both_are_killed(desk: Desk, service: Service) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from tests.system.processes import KEY, LOOKS_MAX, Desk, Program
+from tests.system.processes import KEY, Desk, Program, looks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -77,7 +77,7 @@ class Account:
 
     def until(self, holds: Callable[[list[str]], bool]) -> None:
         """Returns once that holds of the pods that are paid."""
-        assert any(holds(self.paid) for _ in range(LOOKS_MAX))
+        assert any(holds(self.paid) for _ in looks())
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from aiosmtpd.smtp import AuthResult
 
 from tests.client.raw_server import closed_port
 from tests.system.browsing import Visitor, dashboard_of, looking_at, signed_in
-from tests.system.processes import LOOKS_MAX, Desk, Program, Verdict, lines_of
+from tests.system.processes import Desk, Program, Verdict, lines_of, looks
 from tests.system.receiver import Receiver, receiving
 from tests.system.test_secrets import blobs_of
 
@@ -373,7 +373,7 @@ def is_of_ledger(place: str) -> bool:
 def until_some_ended(desk: Desk) -> None:
     """Returns once the ledger of a process at work has outcomes."""
     with closing(sqlite3.connect(f"file:{desk.folder / LEDGER}?mode=ro", uri=True)) as connection:
-        for _ in range(LOOKS_MAX):
+        for _ in looks():
             if connection.execute("SELECT count(*) FROM outcomes").fetchone()[0] > JOBS // 8:
                 return
     raise AssertionError("no job ever ended")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.processes import FAST, LOOKS_MAX, SECONDS_MAX, Desk, Service
+from tests.system.processes import FAST, SECONDS_MAX, Desk, Service, looks
 
 pytestmark = pytest.mark.system
 
@@ -96,7 +96,7 @@ def test_an_input_that_nobody_writes_obeys_a_signal(desk: Desk, service: Service
 
 def until_reading(ledger: Path) -> None:
     """Returns once an intake has begun; its next step is to open the input."""
-    for _ in range(LOOKS_MAX):
+    for _ in looks():
         with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as found:
             if found.execute("SELECT count(*) FROM intakes").fetchone()[0]:
                 return
