@@ -7,6 +7,7 @@ process knew, ten seconds at most are lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -115,11 +116,18 @@ class Sampler:
         def look(facts: SampleFacts, untold: Sequence[Transition]) -> Sampling:
             return self._look(facts, untold, step_s)
 
-        taken = await self.ledger.samples.take(working, look)
-        self._due, self._at = max(due, self._due), taken.at
+        def taken(sampling: Sampling) -> None:
+            self._due = max(due, self._due)
+            self._written(sampling, working)
+
+        await self.ledger.samples.take(working, look, taken)
+
+    def _written(self, taken: Sampling, working: AbstractSet[int]) -> None:
+        """These samples are written, and nobody was told yet of a step that is not in them."""
+        self._at = taken.at
         self._latest_runs = {run: sample for run, sample in {**taken.runs, **taken.ended}.items() if not sample.is_last}
-        self.runs.unfinished -= working - self._latest_runs.keys()  # others may have come meanwhile
         for run in working - self._latest_runs.keys():
+            self.runs.unfinished.discard(run)  # others may have come meanwhile
             self.steps.forget(run)
             self._runs_before.pop(run, None)
         self._latest_endpoints |= taken.endpoints

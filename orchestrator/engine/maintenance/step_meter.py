@@ -108,7 +108,8 @@ class StepMeter:
         return other
 
     def forget(self, run: int) -> None:
-        """What `run` came to is written down, and nothing more of it is to be."""
+        """What `run` came to is written down, and what comes of it later is counted anew."""
+        self.add_up()
         self.of_run.pop(run, None)
         self.reopened.discard(run)
 

@@ -186,21 +186,26 @@ class Samples(Repository):
         self.processes = SampleSeries(access, _PROCESSES)
         self.unsampled = UnsampledSteps(access)
 
-    async def take(self, among: Collection[int], look: Look) -> Sampling:
-        """Has `look` see what the ledger says of these runs, and writes down what it makes of that, in one transaction.
-        Raises `StorageError`.
+    async def take(self, among: Collection[int], look: Look, then: Callable[[Sampling], None]) -> None:
+        """Has `look` see what the ledger says of these runs, and writes down what it makes of that, in one transaction;
+        calls `then` with it before the feed tells of any later one. Raises `StorageError`.
         """
+        sampled: list[Sampling] = []
 
-        async def block(transaction: Transaction) -> Sampling:
+        async def block(transaction: Transaction) -> None:
             facts = await sample_facts(self._access.within(transaction.connection), among)
             seen = look(facts, transaction.applied)
             await self.runs.write(transaction, seen.step_s, seen.at, seen.runs)
             await self.runs.write(transaction, COARSEST_S, seen.at, seen.ended)
             await self.endpoints.write(transaction, seen.step_s, seen.at, seen.endpoints)
             await self.processes.write(transaction, seen.step_s, seen.at, {SLOT: seen.process})
-            return seen
+            sampled[:] = [seen]
 
-        return await self._access.write(block)
+        def committed(error: Exception | None) -> None:
+            if error is None:
+                then(sampled[0])
+
+        await self._access.write(block, committed)
 
     async def of_run(self, run: int, since: int, until: int) -> SampledTime[RunSample]:
         """How a run stood between these times."""

@@ -15,7 +15,7 @@ import pytest
 from orchestrator.core.gates.brake_gates import Brake, MaxFailures
 from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transitions import cancelled_on_request
+from orchestrator.core.jobs.transitions import cancelled_on_request, completed
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.samples.rates import grown
 from orchestrator.emulator.contract.faults import Faults
@@ -29,6 +29,7 @@ from orchestrator.units import HOUR_US, SECOND_US
 from tests.engine.maintenance.test_crashes import Killer
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, REFUSED, Reply, Scripted, in_turn, numbered
+from tests.factories import an_outcome
 from tests.ledger.ledgers import obeyed
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
@@ -315,3 +316,18 @@ async def test_steps_of_the_same_transaction_are_in_its_sample(tmp_path: Path) -
         await p.engine.maintenance.sampler.take()
         last = (await p.ledger.samples.runs.latest([1]))[1]
         assert (last.counts, last.ends) == ({"cancelled": 3}, {"cancelled": 3})
+
+
+async def test_a_result_in_the_transaction_of_a_runs_last_sample_is_counted_once(tmp_path: Path) -> None:
+    """A process that goes on with other runs takes further samples."""
+    async with process(tmp_path / "l.db", Scripted(run=numbered(), status=IN_PROGRESS), jobs=2) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 2)
+        jobs = await p.ledger.jobs.of(ids=[1, 2])
+        for job in jobs.values():
+            step = completed(job, an_outcome(job), reason="status", at=p.clock.now())
+            p.ledger.writer.submit(step, lambda _: None)
+        for _ in range(2):
+            await p.engine.maintenance.sampler.take()
+            last = (await p.ledger.samples.runs.latest([1]))[1]
+            assert (last.counts["succeeded"], last.ends) == (2, {"succeeded": 2})

@@ -30,6 +30,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(SAMPLER + "test_steps_of_the_same_transaction_are_in_its_sample",),
     ),
     Fault(
+        name="results that came with the last sample of a run are in it, and counted once more",
+        path="orchestrator/engine/maintenance/step_meter.py::StepMeter.forget",
+        old="self.add_up()",
+        new="pass",
+        tests=(SAMPLER + "test_a_result_in_the_transaction_of_a_runs_last_sample_is_counted_once",),
+    ),
+    Fault(
         name="a run that is over has no last sample",
         path="orchestrator/engine/engine.py::Engine.working",
         old="await self.maintenance.sampler.take()",
