@@ -50,7 +50,7 @@ from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, ScalingPlan, Weather, Where, Word
 from tests.simulation.pool import MemberFleets, endpoint_named, named_members
-from tests.simulation.process import KEYS, Machine, Process
+from tests.simulation.process import KEYS, Machine, Process, begin, may_break_down
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.scaled import Scale
@@ -205,16 +205,16 @@ class Play:
                 await services.enter_async_context(service.serving())
             async with anyio.create_task_group() as world:
                 self._network.begin(world)
-                world.start_soon(self._calm)
+                begin(world, self.facts, self._calm)
                 if self._plan.pool is not None:
-                    world.start_soon(MemberFleets(self._plan.pool).keep, self._services[HERE])
+                    begin(world, self.facts, MemberFleets(self._plan.pool).keep, self._services[HERE])
                 if self.facts.account is not None:
-                    world.start_soon(self.facts.account.meddle)
-                world.start_soon(live_beside, self.facts, self._services[HERE])
+                    begin(world, self.facts, self.facts.account.meddle)
+                begin(world, self.facts, live_beside, self.facts, self._services[HERE])
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
-                        world.start_soon(self._befall, each)
-                with anyio.move_on_at(self._plan.calm_at_s + self._plan.patience_s):
+                        begin(world, self.facts, self._befall, each)
+                with may_break_down(self.facts), anyio.move_on_at(self._plan.calm_at_s + self._plan.patience_s):
                     await self._people(world)
                     await self._tell_the_rest(world)
                 if self._machine.has_killed or not self.facts.finished:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
+from typing import TypeVarTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -36,6 +37,8 @@ from tests.simulation.network import Network, SimulatedListener
 from tests.simulation.plan import Crash, Kill, Marks
 from tests.simulation.receivers import HOOK, HOOK_VARIABLE, Receivers
 
+Ts = TypeVarTuple("Ts")
+
 KEYS = {"KEY_HERE": "key-0d1e2f3a4b5c6d7e", "KEY_ELSEWHERE": "key-7e6d5c4b3a2f1e0d"}
 SECRETS = {**KEYS, HOOK_VARIABLE: HOOK, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-8f7e6d5c4b3a2910"}
 """By the variables that hold them."""
@@ -47,6 +50,28 @@ SAMPLE_EVERY_S = 60.0
 """Often enough to meet kills, and no more: worlds last for hours."""
 
 NOTHING_USED = ProcessUsage(0.0, 0)
+
+
+@contextmanager
+def may_break_down(facts: Facts) -> Iterator[None]:
+    """Ends the world where anything is raised inside, which belongs to its seed. To cancel what is left would be in vain:
+    processes that were killed are never done with it.
+    """
+    try:
+        yield
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001
+        facts.fails(error)
+        running_loop().crash()
+
+
+def begin(world: TaskGroup, facts: Facts, part: Callable[[*Ts], Awaitable[None]], *args: *Ts) -> None:
+    """Begins a part of the world that is no process."""
+
+    async def main() -> None:
+        with may_break_down(facts):
+            await part(*args)
+
+    world.start_soon(main)
 
 
 class Machine:
@@ -113,10 +138,8 @@ class Process:
 
     async def _main(self, main: Callable[["Process"], Awaitable[None]]) -> None:
         try:
-            await main(self)
-        except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  whatever it is, it belongs to this seed
-            self._facts.fails(error)
-            running_loop().crash()
+            with may_break_down(self._facts):
+                await main(self)
         finally:
             self._machine.processes.remove(self)
             self.ended.set()

@@ -51,6 +51,9 @@ async def live_beside(facts: Facts, service: SimulatedService) -> None:
                 service.batches.finalize(ENDPOINT, made.id, facts.true.now())
         except ServiceRefusal:
             is_final = False
-        summary = service.batches.get(ENDPOINT, made.id, facts.true.now())
+        try:
+            summary = service.batches.get(ENDPOINT, made.id, facts.true.now())
+        except ServiceRefusal:  # the service has forgotten it already
+            continue
         facts.trace.say("stranger", f"leaves {summary.status} with {summary.request_total} rows", made.id)
         facts.strange.append(StrangeBatch(made.id, summary.status, summary.request_total))

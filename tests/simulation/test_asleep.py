@@ -10,8 +10,11 @@ import httpx
 import pytest
 
 from tests.simulation.database import async_creator
+from tests.simulation.facts import Facts
 from tests.simulation.loop import PART, running_loop
 from tests.simulation.network import Side
+from tests.simulation.plan import Plan
+from tests.simulation.process import begin
 from tests.simulation.run import run_until_crash
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -123,3 +126,23 @@ async def test_who_sleeps_can_be_killed_and_two_sleep_apart() -> None:
         await anyio.sleep(5)
         running_loop().resume("b")
     assert seen == [("b", 1), ("b", 2), ("a", 2.5), ("a", 3.5)]
+
+
+def test_an_error_in_the_world_ends_it_though_who_was_killed_takes_no_cancellation(tmp_path: Path) -> None:
+    facts = Facts(Plan(scenario="none", seed=1), tmp_path, traced=False)
+
+    async def break_down() -> None:
+        await anyio.sleep(1)
+        raise ValueError("it broke")
+
+    async def main() -> None:
+        async with anyio.create_task_group() as world:
+            killed = copy_context()
+            killed.run(PART.set, SLEEPER)
+            killed.run(world.start_soon, anyio.sleep, 10)
+            await anyio.sleep(0.5)
+            running_loop().kill(SLEEPER)
+            begin(world, facts, break_down)
+
+    assert run_until_crash(main) == 1.5
+    assert str(facts.failure).startswith("ValueError: it broke")
