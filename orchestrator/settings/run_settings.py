@@ -502,8 +502,8 @@ class RunSettings(LaneSettings, frozen=True, kw_only=True):
         return member.dearest(self.members, self.price_per_second)
 
     def discount(self, took: Mapping[str, DurationTotals]) -> float:
-        """By how much less these executions cost, which are by endpoint, than at its dearest member: 0 without any."""
-        return member.discount(self.members, self.price_per_second, took)
+        """By how much less these executions cost, which are by endpoint, than at its dearest member and by `/run`."""
+        return member.discount(self.members, self.price_per_second, took, self.batch_discount)
 
     @property
     def cheapest_first(self) -> tuple[str, ...]:

@@ -46,8 +46,18 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Requests to it that were answered 429, since the process at work began."""
 
     @classmethod
-    def counted(cls, endpoint: str, took: DurationTotals, *, price: float | None, outstanding: int) -> Self:
-        """One whose executions are these, and of which nobody says how it is. `price` is that of a second."""
+    def counted(
+        cls,
+        endpoint: str,
+        took: DurationTotals,
+        *,
+        price: float | None,
+        outstanding: int,
+        batch_discount: int | None = None,
+    ) -> Self:
+        """One whose executions are these, and of which nobody says how it is. `price` is that of a second, which costs
+        less by so many millionths in a batch.
+        """
         return cls(
             endpoint=endpoint,
             outstanding=outstanding,
@@ -55,7 +65,7 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
             failed=took.failed,
             execution_s=took.mean_s if took.timed else None,
             price_per_s=price,
-            cost=None if price is None else price * took.seconds,
+            cost=None if price is None else took.cost(price, batch_discount),
         )
 
 

@@ -14,7 +14,7 @@ from orchestrator.api.pages.sample_charts import (
     quantile_lines,
     rate_line,
 )
-from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.limit_text import format_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
@@ -210,8 +210,9 @@ async def _spent_today(ledger: Ledger, endpoint: int) -> float | None:
         for place, totals in (await ledger.jobs.brakes.executed()).items()
         if place[1] == endpoint and place[2] == today
     }
-    prices = {run.id: run.settings.price for run in await ledger.runs.all(took)}
-    costs = [took[run].total_ms / MILLISECONDS * price for run, price in prices.items() if price is not None]
+    settings = {run.id: run.settings for run in await ledger.runs.all(took)}
+    prices = {run: price for run, each in settings.items() if (price := each.price) is not None}
+    costs = [took[run].cost(price, settings[run].batch_discount) for run, price in prices.items()]
     return sum(costs) if costs else None
 
 

@@ -6,11 +6,13 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.costs import MILLISECONDS, Cost, Costs, DurationTotals
+from orchestrator.core.gates.costs import MILLISECONDS, Cost, Costs, DurationTotals, batch_price
 from orchestrator.core.jobs.lifecycle import State, ended, unfinished
+from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_writes import Place
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.costs import CostView
 from orchestrator.views.members import MemberStatus, members_first
 
@@ -42,7 +44,9 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
     """Of what is outstanding."""
 
     at_end: CostView | None = None
-    """What it will have spent once it is over: as many executions a job as so far, and at the price of these."""
+    """What it will have spent once it is over: as many executions a job as so far, at the price of these, or that of
+    batches where jobs leave in such.
+    """
 
 
 async def executions_of(ledger: Ledger, runs: Iterable[Run]) -> Executions:
@@ -99,8 +103,7 @@ def _costs(
         standing=paid,
         discount=discount,
     )
-    seconds = own.total_ms / MILLISECONDS
-    in_the_mean = msgspec.structs.replace(costs, price=price - discount / seconds, discount=0.0) if seconds else costs
+    at_next_price = msgspec.structs.replace(costs, price=_next_price(run.settings, costs), discount=0.0)
     over = ended(counts)
     each_job = max(1.0, own.ended / over) if over else 1.0
     to_come = math.ceil(unfinished(counts) * each_job)
@@ -109,8 +112,16 @@ def _costs(
         outstanding=outstanding,
         spent=_view(costs.spent),
         expected=_view(costs.expected(outstanding)),
-        at_end=_view(costs.spent + in_the_mean.expected(to_come)),
+        at_end=_view(costs.spent + at_next_price.expected(to_come)),
     )
+
+
+def _next_price(settings: RunSettings, costs: Costs) -> float:
+    """What a second of what is to come costs: in batches as they do, else as so far in the mean."""
+    if settings.via is Via.BATCH and not settings.members:
+        return batch_price(costs.price, settings.batch_discount)
+    seconds = costs.took.total_ms / MILLISECONDS
+    return costs.price - costs.discount / seconds if seconds else costs.price
 
 
 async def members_by_run(ledger: Ledger, runs: Iterable[Run]) -> Mapping[int, tuple[MemberStatus, ...]]:
@@ -134,6 +145,7 @@ def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -
             took.get(number, DurationTotals()),
             price=run.settings.price_at(names[number]),
             outstanding=outstanding.get(number, 0),
+            batch_discount=run.settings.batch_discount,
         )
         for number in members_first(names, members, lambda number: number in took or number in outstanding)
     )

@@ -13,6 +13,7 @@ from typing import Final, Self
 import msgspec
 
 from orchestrator.core.text.figures import money
+from orchestrator.units import WHOLE
 
 MILLISECONDS: Final = 1_000
 
@@ -32,6 +33,11 @@ class Price(msgspec.Struct, frozen=True, gc=False):
     source: str = "as given"
 
 
+def batch_price(price: float, batch_discount: int | None) -> float:
+    """What a second costs in a batch of the service: less by so many millionths; None: nobody says that it does."""
+    return price * (1 - (batch_discount or 0) / WHOLE)
+
+
 class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The executions that have ended of a run, an endpoint or a day, added up."""
 
@@ -40,6 +46,9 @@ class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     total_ms: int = 0
     """That of all these."""
+
+    batch_ms: int = 0
+    """Of that: in batches of the service, where a second may cost less."""
 
     squares: float = 0.0
     """The sum of their squares, in seconds."""
@@ -51,22 +60,23 @@ class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Those of all these that failed, timed out or gave no usable output."""
 
     @classmethod
-    def one(cls, execution_ms: int | None, *, failed: bool = False) -> Self:
+    def one(cls, execution_ms: int | None, *, failed: bool = False, in_batch: bool = False) -> Self:
         """A single one; None where its time is not known."""
         if execution_ms is None:
             return cls(untimed=1, failed=int(failed))
         seconds = execution_ms / MILLISECONDS
-        return cls(timed=1, total_ms=execution_ms, squares=seconds * seconds, failed=int(failed))
+        batch_ms = execution_ms if in_batch else 0
+        return cls(timed=1, total_ms=execution_ms, batch_ms=batch_ms, squares=seconds * seconds, failed=int(failed))
 
     @classmethod
     def together(cls, parts: Iterable["DurationTotals"]) -> Self:
         """All of these."""
-        timed = total_ms = untimed = failed = 0
+        timed = total_ms = batch_ms = untimed = failed = 0
         squares = 0.0
         for part in parts:
             timed, total_ms, untimed = timed + part.timed, total_ms + part.total_ms, untimed + part.untimed
-            squares, failed = squares + part.squares, failed + part.failed
-        return cls(timed=timed, total_ms=total_ms, squares=squares, untimed=untimed, failed=failed)
+            squares, failed, batch_ms = squares + part.squares, failed + part.failed, batch_ms + part.batch_ms
+        return cls(timed=timed, total_ms=total_ms, batch_ms=batch_ms, squares=squares, untimed=untimed, failed=failed)
 
     @property
     def ended(self) -> int:
@@ -82,6 +92,14 @@ class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def seconds(self) -> float:
         """What all took: those whose time is not known as much as the others, in the mean."""
         return self.total_ms / MILLISECONDS + self.untimed * self.mean_s
+
+    def saved_s(self, batch_discount: int | None) -> float:
+        """For so many seconds nothing is paid, since those in batches cost less."""
+        return self.batch_ms / MILLISECONDS * (1 - batch_price(1.0, batch_discount))
+
+    def cost(self, price: float, batch_discount: int | None) -> float:
+        """What all cost at this price for a second, and in batches at less."""
+        return price * (self.seconds - self.saved_s(batch_discount))
 
     @property
     def variance_s2(self) -> float:
@@ -124,7 +142,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was paid besides, whatever was executed: for pods, as long as they were there."""
 
     discount: float = 0.0
-    """By how much less `took` cost where other endpoints than the dearest executed it."""
+    """By how much less `took` cost where other endpoints than the dearest executed it, or batches did."""
 
     @property
     def _known(self) -> DurationTotals | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.failure_breaker import RatedExecution
+from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.service.failure_class import FailureClass
@@ -37,19 +38,26 @@ def ended_by(step: Transition) -> EndedExecution | None:
         return None
     outcome = step.outcome or step.previous_outcome
     execution_ms = step.execution_ms if outcome is None or outcome.execution_ms is None else outcome.execution_ms
+    in_batch = is_in_batch(step, outcome)
     if step.event is Event.COMPLETED:
-        took = DurationTotals.one(execution_ms)
+        took = DurationTotals.one(execution_ms, in_batch=in_batch)
         if leaves_extra(step):  # another one of the job is paid as well
             took = DurationTotals.together([took, DurationTotals.one(None)])
         return EndedExecution(took, RatedExecution(is_failed=False))
     if step.event is Event.CANCELLED:
-        return None if execution_ms is None else EndedExecution(DurationTotals.one(execution_ms))
+        return None if execution_ms is None else EndedExecution(DurationTotals.one(execution_ms, in_batch=in_batch))
     if step.trouble is None:  # a segment that was given back as it should be
         return EndedExecution(DurationTotals.one(execution_ms), RatedExecution(is_failed=False))
     if step.trouble in FAILED:
         message = ("" if outcome is None else outcome.message) or ""
         said = shortened(f"{step.trouble}: {summary_of(message)}".strip(), HINT_CHARS_MAX)
         execution = RatedExecution(is_failed=True, kind=error_key(step.trouble, message), summary=said)
-        return EndedExecution(DurationTotals.one(execution_ms, failed=True), execution)
+        return EndedExecution(DurationTotals.one(execution_ms, failed=True, in_batch=in_batch), execution)
     may_have_run = step.trouble in MAY_HAVE_RUN or execution_ms is not None  # which was cut off, by us
-    return EndedExecution(DurationTotals.one(execution_ms)) if may_have_run else None
+    return EndedExecution(DurationTotals.one(execution_ms, in_batch=in_batch)) if may_have_run else None
+
+
+def is_in_batch(step: Transition, outcome: Outcome | None) -> bool:
+    """Whether a batch of the service has executed it: what is in one now may end by what was sent before by `/run`."""
+    by = None if outcome is None else outcome.submission
+    return step.before.batch is not None and by in (None, step.before.submission)

@@ -6,11 +6,12 @@ the end and the price by `/run`, which is where rows go that would be late; and 
 
 from msgspec.structs import replace
 
+from orchestrator.core.gates.costs import batch_price
 from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.planning.plan_types import NO_START, BatchPlan, Plan, Terms
 from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
-from orchestrator.units import SECOND_US, WHOLE
+from orchestrator.units import SECOND_US
 
 
 def planned_in_batches(plan: Plan, jobs: int, terms: Terms) -> Plan:
@@ -18,8 +19,8 @@ def planned_in_batches(plan: Plan, jobs: int, terms: Terms) -> Plan:
     if terms.batch_rows is None:
         return plan
     discount = terms.batch_discount
-    share = None if discount is None else 1 - discount / WHOLE
-    price_per_s = None if plan.cost is None or share is None else plan.cost.price_per_s * share
+    by_run = None if plan.cost is None or discount is None else plan.cost.price_per_s
+    price_per_s = None if by_run is None else batch_price(by_run, discount)
     made = BatchPlan(
         batches=-(-jobs // terms.batch_rows),
         discount=discount,

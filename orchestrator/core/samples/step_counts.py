@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.ended_executions import FAILED, MAY_HAVE_RUN
+from orchestrator.core.gates.ended_executions import FAILED, MAY_HAVE_RUN, is_in_batch
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition_type import Transition
@@ -58,6 +58,9 @@ class CountedStep(msgspec.Struct, frozen=True, gc=False):
     is_executed: bool = True
     """Whether a result is of an execution of the job itself, and not another one's."""
 
+    is_in_batch: bool = False
+    """Whether a batch of the service has executed it."""
+
     @property
     def result(self) -> str | None:
         """What came of the execution that it ends; None where it ends none."""
@@ -93,6 +96,7 @@ def counted_step(step: Transition) -> CountedStep | None:
         None if step.outcome is None else step.outcome.margin_us,
         step.event is Event.COMPLETED and PAID_TWICE in counters(step),
         step.outcome is None or step.outcome.submission is not None,
+        is_in_batch(step, told),
     )
 
 

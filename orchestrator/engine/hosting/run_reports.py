@@ -72,7 +72,9 @@ def _members(session: RunSession, pool: RunPool, runs: RunRegistry) -> Iterator[
     members = runs.members_of(run)
     for number in members_first(names, members, lambda number: took[number].ended or outstanding[number]):
         price, there = settings.price_at(names[number]), outstanding[number]
-        found = MemberStatus.counted(names[number], took[number], price=price, outstanding=there)
+        found = MemberStatus.counted(
+            names[number], took[number], price=price, outstanding=there, batch_discount=settings.batch_discount
+        )
         if settings.pod_template is not None:
             found = replace(found, cost=runs.paid_for_pod(run, names[number]))
         member = pool.members.get(number)

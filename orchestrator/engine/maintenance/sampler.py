@@ -238,4 +238,4 @@ def spent(settings: RunSettings | None, took: Mapping[str, DurationTotals]) -> f
         return None
     own = {endpoint: settings.price_at(endpoint) for endpoint in took}
     prices = {endpoint: price if found is None else found for endpoint, found in own.items()}
-    return round(sum(part.seconds * prices[endpoint] for endpoint, part in took.items()), 6)
+    return round(sum(part.cost(prices[endpoint], settings.batch_discount) for endpoint, part in took.items()), 6)

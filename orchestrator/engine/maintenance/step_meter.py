@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from orchestrator.core.gates.costs import batch_price
+from orchestrator.core.gates.ended_executions import is_in_batch
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.transition_type import Transition
@@ -33,7 +35,7 @@ class StepMeter:
         self._now = now
         self.of_run: dict[int, StepCounts] = {}
         self.of_endpoint: dict[int, StepCounts] = {}
-        self._usuals: dict[tuple[int, int], _Usual] = {}
+        self._usuals: dict[tuple[int, int, bool], _Usual] = {}
         self.reopened: set[int] = set()
         """Runs that have jobs to do again."""
 
@@ -56,25 +58,27 @@ class StepMeter:
                 and outcome.submission == before.submission
             ):
                 ms = transition.execution_ms if outcome.execution_ms is None else outcome.execution_ms
-                self._usual(before).told.append((outcome.delay_ms, ms, outcome.margin_us))
+                self._usual(before, is_in_batch(transition, outcome)).told.append(
+                    (outcome.delay_ms, ms, outcome.margin_us)
+                )
             elif (step := counted_step(transition)) is not None:
                 self.add(before.run, before.endpoint, step)
 
-    def _usual(self, job: Job) -> "_Usual":
-        key = (job.run, job.endpoint)
+    def _usual(self, job: Job, in_batch: bool = False) -> "_Usual":
+        key = (job.run, job.endpoint, in_batch)
         if (found := self._usuals.get(key)) is None:
             found = self._usuals[key] = _Usual()
         return found
 
     def add_up(self) -> None:
         """Adds up what has come since the last time, which is a fifth of the work of doing so for each job."""
-        for (run, endpoint), usual in self._usuals.items():
+        for (run, endpoint, in_batch), usual in self._usuals.items():
             of_run, of_endpoint = self._counts(self.of_run, run), self._counts(self.of_endpoint, endpoint)
             for counts in (of_run, of_endpoint) if usual.accepted else ():
                 counts.submissions["accepted"] += usual.accepted
             if usual.told:
                 of_run.add_successes(usual.told)
-                of_endpoint.add_successes(usual.told, self._price(run, endpoint))
+                of_endpoint.add_successes(usual.told, self._price(run, endpoint, in_batch))
                 self.collected_at[endpoint] = self._now()
         self._usuals.clear()
 
@@ -83,16 +87,17 @@ class StepMeter:
         if step.event is Event.REOPENED:
             self.reopened.add(run)
         self._counts(self.of_run, run).add(step)
-        self._counts(self.of_endpoint, endpoint).add(step, self._price(run, endpoint))
+        self._counts(self.of_endpoint, endpoint).add(step, self._price(run, endpoint, step.is_in_batch))
         if step.event is Event.COMPLETED and step.is_executed:
             self.collected_at[endpoint] = self._now()
 
-    def _price(self, run: int, endpoint: int) -> float | None:
+    def _price(self, run: int, endpoint: int, in_batch: bool) -> float | None:
         settings = self._settings_of.get(run)
         if settings is None:
             return None
         own = settings.price_at(self._name_of(run, endpoint)) if settings.members else None
-        return settings.price if own is None else own
+        price = settings.price if own is None else own
+        return batch_price(price, settings.batch_discount) if in_batch and price is not None else price
 
     @staticmethod
     def _counts(of: dict[int, StepCounts], number: int) -> StepCounts:

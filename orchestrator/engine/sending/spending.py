@@ -83,7 +83,7 @@ class Spending:
         return 0.0 if settings.pod_template is None else self.of_pods(run)
 
     def _discount(self, run: int, settings: RunSettings) -> float:
-        if not settings.members:
+        if not settings.members and settings.batch_discount is None:
             return 0.0
         return settings.discount({self._name_of(run, number): took for number, took in self._of_run_at[run].items()})
 
@@ -128,5 +128,6 @@ class Spending:
         if per_day and endpoint is not None:
             today = self.of_day(endpoint, now // DAY_US)
             there = settings.price_at(self._name_of(run.id, endpoint)) or price
-            costs = Costs(price=there, took=today, like=like, longest_ms=longest_ms)
+            discount = there * today.saved_s(settings.batch_discount)
+            costs = Costs(price=there, took=today, like=like, longest_ms=longest_ms, discount=discount)
             yield BudgetFacts(budget=per_day, costs=costs, outstanding=at_endpoint, of_day=True)

@@ -34,7 +34,7 @@ _ACCEPTED: Final = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_reque
 )
 _TOOK: Final = (
     select(executions.c.run_id, endpoints.c.endpoint, func.sum(executions.c.timed), func.sum(executions.c.total_ms))
-    .add_columns(func.sum(executions.c.untimed))
+    .add_columns(func.sum(executions.c.untimed), func.sum(executions.c.batch_ms))
     .join(endpoints, endpoints.c.id == executions.c.endpoint_id)
     .where(executions.c.run_id.in_(IN_BATCH))
     .group_by(executions.c.run_id, endpoints.c.endpoint)
@@ -68,6 +68,7 @@ _MISSED: Final = (
         outcomes.c.delay_ms,
         func.coalesce(outcomes.c.execution_ms, failed_executions.c.execution_ms).label("execution_ms"),
         outcomes.c.margin_us,
+        submissions.c.batch_id,
     )
     .select_from(
         events.join(jobs, jobs.c.id == events.c.job_id)
@@ -139,6 +140,7 @@ def _missed(row: Any) -> MissedStep | None:
         row.margin_us if event is Event.COMPLETED else None,
         is_paid_twice=_is_extra(row),
         is_executed=event is not Event.COMPLETED or row.executed is not None,
+        is_in_batch=row.batch_id is not None and row.executed in (None, row.submission_id),
     )
     return MissedStep(row.run_id, row.endpoint_id, step)
 
@@ -164,8 +166,9 @@ async def sample_facts(view: Access, among: Iterable[int]) -> SampleFacts:
     }
     counts = await Runs(view).counts_by_run(given)
     took: dict[int, dict[str, DurationTotals]] = {}
-    for run, endpoint, timed, total_ms, untimed in await view.rows(_TOOK, batch_of(given)):
-        took.setdefault(run, {})[endpoint] = DurationTotals(timed=timed, total_ms=total_ms, untimed=untimed)
+    for run, endpoint, timed, total_ms, untimed, batch_ms in await view.rows(_TOOK, batch_of(given)):
+        totals = DurationTotals(timed=timed, total_ms=total_ms, untimed=untimed, batch_ms=batch_ms)
+        took.setdefault(run, {})[endpoint] = totals
     return SampleFacts(
         at=view.now(),
         position=int(await view.value(_POSITION)),

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0040"
+SCHEMA_VERSION: Final = "0041"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -420,6 +420,7 @@ executions = Table(
     Column("day", INTEGER, nullable=False),  # days since 1970, UTC
     Column("told", INTEGER, key="timed", nullable=False),  # those whose time is known
     Column("total_ms", INTEGER, nullable=False),  # what they took
+    Column("batch_ms", INTEGER, nullable=False, server_default="0"),  # of that: in batches of the service
     Column("squares", REAL, nullable=False),  # the sum of the squares, in seconds
     Column("untold", INTEGER, key="untimed", nullable=False),  # the others
     Column("failed", INTEGER, nullable=False),  # of all

@@ -93,7 +93,7 @@ Place = tuple[int, int, int]
 _REPEATING: Final = frozenset({Event.RETRIED, Event.CONTINUED})
 """The events after which another execution follows."""
 
-_ADDED: Final = ("timed", "total_ms", "squares", "untimed", "failed")
+_ADDED: Final = ("timed", "total_ms", "batch_ms", "squares", "untimed", "failed")
 _ADD: Final = upsert(executions, lambda new: {name: executions.c[name] + new[name] for name in _ADDED})
 
 

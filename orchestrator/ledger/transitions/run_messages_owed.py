@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.gates.costs import Costs, DurationTotals
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.pipelines.receivers import Receiver, receivers_for, receivers_of_run
 from orchestrator.core.pipelines.run_messages import (
@@ -37,6 +37,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
     notify: str | None = None
     price_per_second: float | None = None
+    batch_discount: int | None = None
     members: tuple[MemberSettings, ...] = ()
     budget: float = 0.0
     pod_template: PodTemplate | None = None
@@ -59,10 +60,11 @@ _OVER: Final = _RUN.where(
     .exists(),
 )
 _COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
+_TAKEN: Final = ("timed", "total_ms", "batch_ms", "untimed")
 _TOOK: Final = (
     select(
         endpoints.c.endpoint,
-        *(func.sum(executions.c[name]) for name in ("timed", "total_ms", "squares", "untimed")),
+        *(func.sum(executions.c[name]) for name in _TAKEN),
     )
     .join(endpoints, endpoints.c.id == executions.c.endpoint_id)
     .where(executions.c.run_id == bindparam("run"))
@@ -182,9 +184,9 @@ async def message_figures(connection: AsyncConnection, run: int, settings: bytes
     if price:
         spent = 0.0
         for endpoint, *took in (await connection.execute(_TOOK, {"run": run})).all():
-            totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
+            totals = DurationTotals(**dict(zip(_TAKEN, took, strict=True)))
             there = price_at(wanted.members, endpoint, wanted.price_per_second)
-            spent += Costs(price=price if there is None else there, took=totals, longest_ms=0).spent.amount
+            spent += totals.cost(price if there is None else there, wanted.batch_discount)
     if wanted.pod_template is not None:
         paid = (await connection.execute(_PAID_FOR_PODS, {"run": run, "now": now})).scalar()
         spent = (spent or 0.0) + float(paid or 0.0)

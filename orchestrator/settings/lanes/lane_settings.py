@@ -93,8 +93,8 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
         _batch(
             "batch-discount",
             parsed("PERCENT", brake_parsers.parse_percentage, brake_parsers.format_percentage),
-            "By how much a second of a worker costs less in a batch, as in `20%`: [plan](batch.md) tells both prices by"
-            " it.",
+            "By how much a second of a worker costs less in a batch, as in `20%`: [costs, budgets and plans](batch.md)"
+            " go by it.",
             default="nobody says",
         ),
     ] = None

@@ -50,6 +50,23 @@ def test_a_result_of_an_earlier_submission_leaves_another_one_to_be_paid() -> No
     assert (ended.took.timed, ended.took.untimed) == (1, 1)
 
 
+def test_what_a_batch_has_executed_is_counted_apart_but_not_what_was_sent_before_by_run() -> None:
+    job = msgspec.structs.replace(JOB, batch=3)
+
+    def in_batches_ms(step: Transition) -> int:
+        ended = ended_by(step)
+        assert ended is not None
+        return ended.took.batch_ms
+
+    assert in_batches_ms(transitions.completed(job, outcome(execution_ms=1_500), reason="batch", at=2)) == 1_500
+    assert in_batches_ms(transitions.completed(job, outcome(submission=7, execution_ms=9), reason="webhook", at=2)) == 0
+    lost = outcome(trouble=FailureClass.LOST, execution_ms=400)
+    assert in_batches_ms(transitions.abandoned(job, lost, reason="batch", at=2)) == 400
+    failed = outcome(trouble=FailureClass.FAILED, execution_ms=300)
+    assert in_batches_ms(transitions.abandoned(job, failed, reason="batch", at=2)) == 300
+    assert in_batches_ms(transitions.cancelled(job, outcome(execution_ms=7), reason="batch", at=2)) == 7
+
+
 @pytest.mark.parametrize("trouble", [FailureClass.FAILED, FailureClass.TIMED_OUT, FailureClass.INVALID_OUTPUT])
 def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: FailureClass) -> None:
     first = ended_by(retried(trouble, message="step 7 failed: boom", execution_ms=400))

@@ -45,6 +45,15 @@ def test_what_a_cheaper_member_has_done_costs_less_than_at_the_dearest() -> None
     assert discount([MemberSettings("a", 0.1), MemberSettings("b")], None, took) == 0.0
 
 
+def test_what_was_executed_in_batches_costs_less_where_somebody_says_so() -> None:
+    took = {"a": DurationTotals.together([DurationTotals.one(10_000, in_batch=True), DurationTotals.one(10_000)])}
+    assert discount([], 0.5, took, 200_000) == pytest.approx(1.0)
+    assert discount([MemberSettings("a", 0.1), MemberSettings("b", 0.3)], None, took, 200_000) == pytest.approx(4.2)
+    assert discount([], 0.5, took) == 0.0
+    assert took["a"].cost(0.5, 200_000) == pytest.approx(9.0)
+    assert took["a"].cost(0.5, None) == pytest.approx(10.0)
+
+
 def test_the_cheapest_comes_first_and_what_has_no_price_last() -> None:
     members = [MemberSettings("a"), MemberSettings("b", 0.3), MemberSettings("c", 0.1), MemberSettings("d")]
     assert cheapest_first(members, None) == ("c", "b", "a", "d")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.lifecycle import State
@@ -157,6 +158,21 @@ async def test_what_a_budget_counts_already_goes_and_the_rest_once_that_has_cost
         await b.p.finish()
         await b.all_done_once(60)
         assert len(await b.stages()) > 1
+
+
+async def test_what_batches_have_executed_costs_less_and_the_rest_does_not(tmp_path: Path) -> None:
+    priced = replace(BATCH, price_per_second=0.01, batch_discount=200_000)
+    async with batched(tmp_path, rows=40, settings=priced, work=FailsOnce()) as b:
+        await b.p.finish()
+        ledger, run, spent = b.p.ledger, b.p.run, b.p.engine.runs.brakes.spent
+        [took] = (await ledger.jobs.brakes.executed()).values()
+        assert 0 < took.batch_ms < took.total_ms, "what failed was executed again by /run"
+        cost = 0.01 * (took.total_ms - 0.2 * took.batch_ms) / 1_000
+        told = await run_costs(ledger, run, await b.p.counts())
+        brakes = spent.costs(run.id, priced)
+        assert told.spent is not None
+        assert brakes is not None
+        assert [told.spent.amount, brakes.spent.amount] == pytest.approx([cost, cost])
 
 
 async def test_rows_are_packed_as_soon_as_it_is_known_that_executions_work(tmp_path: Path) -> None:
