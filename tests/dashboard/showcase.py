@@ -83,6 +83,9 @@ parallel = 4
 endpoint = "moody"
 max-failed = "5%"
 max-attempts = 1
+[notify]
+on = ["failed"]
+command = "cat > told.json"
 """,
     "titles": """
 name = "titles"
@@ -137,7 +140,7 @@ def at_work(folder: Path, *, jobs: int = 600, pipelines: int = len(PIPELINES)) -
     serve = ("serve", "--listen", "127.0.0.1:0", "--ledger", LEDGER)
     with _emulator(folder) as environment, started(serve, folder, environment, stdout=subprocess.DEVNULL) as engine:
         showcase = Showcase(folder=folder, environment=environment, engine=engine)
-        _until(folder, "SELECT count(*) FROM heartbeats", 1)
+        until(folder, "SELECT count(*) FROM heartbeats", 1)
         for name in names:
             showcase.call("apply", f"{name}.toml")
         twice = ("--max-attempts", "2")
@@ -147,8 +150,8 @@ def at_work(folder: Path, *, jobs: int = 600, pipelines: int = len(PIPELINES)) -
         for name in names:
             showcase.call("backfill", name, "--from", "2026-11-06", "--to", "2026-11-19", "--parallel", "9", "--yes")
         showcase.run("night-2.jsonl", "--endpoint", "slow", *twice, "--limit", "run=20/1")
-        _until(folder, "SELECT min(ended_at IS NOT NULL) * count(DISTINCT pipeline_id) FROM flows", len(names))
-        _until(folder, "SELECT count(*) FROM jobs WHERE ended_at IS NOT NULL AND run_id = 1", jobs)
+        until(folder, "SELECT min(ended_at IS NOT NULL) * count(DISTINCT pipeline_id) FROM flows", len(names))
+        until(folder, "SELECT count(*) FROM jobs WHERE ended_at IS NOT NULL AND run_id = 1", jobs)
         yield showcase
 
 
@@ -221,7 +224,7 @@ def _call(folder: Path, environment: Mapping[str, str], words: Sequence[str]) ->
     return done.stdout
 
 
-def _until(folder: Path, query: str, enough: int) -> None:
+def until(folder: Path, query: str, enough: int) -> None:
     """Until the query counts so many, looked at ten times a second."""
     deadline, found = time.perf_counter() + WAIT_S_MAX, None
     while True:

@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.dashboard.browser.site import Site
 from tests.dashboard.browser.test_in_a_browser import ask as ask_ledger
 from tests.dashboard.browser.test_two_tabs import ask, confirm
-from tests.dashboard.showcase import Showcase
+from tests.dashboard.showcase import Showcase, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
 
@@ -23,7 +23,9 @@ class Act(NamedTuple):
     """What is pressed on which page, and what is filled in."""
 
     page: str
-    """`{run}`, `{endpoint}`, `{pipeline}`, `{flow}`, which has failed, and `{whole}`, which has not, are numbers."""
+    """`{run}`, `{endpoint}`, `{pipeline}`, `{flow}`, which has failed, `{whole}`, which has not, and `{long}`, which is at
+    work, are numbers.
+    """
 
     button: str
     verb: str
@@ -31,6 +33,7 @@ class Act(NamedTuple):
 
 
 ACTS: Final = (
+    Act("/runs/{run}", "Let it go on", "continue"),
     Act("/runs/{run}", "Priority", "priority", {"Priority": "-3"}),
     Act("/runs/{run}", "Brakes", "brakes", {"max-failures": "199"}),
     Act("/runs/{run}", "Limits", "limits-set", {"/run": "50/10"}),
@@ -48,7 +51,16 @@ ACTS: Final = (
     Act("/pipelines/{pipeline}", "Fire now", "fire", {"For the time": "2026-11-02"}),
     Act("/flows/{flow}", "Retry failed", "rerun"),
     Act("/flows/{whole}", "Rerun from", "rerun"),
+    Act("/flows/{long}", "Pause", "pause"),
+    Act("/flows/{long}", "Let it go on", "continue"),
+    Act(
+        "/flows/{long}", "Cancel", "cancel", {"To confirm it, type titles@20261008T031500Z": "titles@20261008T031500Z"}
+    ),
+    Act("/messages", "Send again", "send-again"),
 )
+LONG_FIRE: Final = "2026-10-08"
+LONG: Final = "name LIKE 'titles@20261008%'"
+LONG_ROWS: Final = 20_000
 
 
 @pytest.fixture
@@ -59,12 +71,17 @@ def page(signed_in: BrowserContext) -> Iterator[Page]:
 
 
 def test_each_action_is_confirmed_where_its_button_is_and_done(page: Page, site: Site, showcase: Showcase) -> None:
+    rows = (f'{{"custom_id": "long-{n}", "input": {{"n": {n}}}}}\n' for n in range(LONG_ROWS))
+    (showcase.folder / "inbox" / f"{LONG_FIRE}.jsonl").write_text("".join(rows))
+    showcase.call("backfill", "titles", "--from", LONG_FIRE, "--to", "2026-10-09", "--yes")
+    until(showcase.folder, f"SELECT count(*) FROM flows WHERE {LONG} AND state = 'running'", 1)
     numbers = {
         "run": ask_ledger(showcase, "SELECT id FROM runs WHERE name = 'broken-image'"),
         "endpoint": ask_ledger(showcase, "SELECT endpoint_id FROM runs WHERE name = 'broken-image'"),
         "pipeline": ask_ledger(showcase, "SELECT id FROM pipelines WHERE name = 'titles'"),
         "flow": ask_ledger(showcase, "SELECT max(id) FROM flows WHERE state = 'failed' AND name LIKE 'dedupe%'"),
         "whole": ask_ledger(showcase, "SELECT min(id) FROM flows WHERE state = 'succeeded' AND name LIKE 'dedupe%'"),
+        "long": ask_ledger(showcase, f"SELECT id FROM flows WHERE {LONG}"),
     }
     if ask_ledger(showcase, "SELECT pause_requested FROM runs WHERE name = 'broken-image'"):
         showcase.call("unpause", "broken-image")
