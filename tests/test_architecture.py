@@ -92,9 +92,9 @@ def test_the_next_state_is_looked_up_in_one_place() -> None:
     }
 
 
-def test_requests_are_repeated_in_one_place() -> None:
+def test_requests_are_repeated_in_one_place_and_reading_in_another() -> None:
     repeating = [name_of(path) for path in modules("orchestrator") if "tenacity" in path.read_text(encoding="utf-8")]
-    assert repeating == ["orchestrator/client/jobs/retries.py"]
+    assert repeating == ["orchestrator/client/jobs/retries.py", "orchestrator/stores/ranged_reader.py"]
 
 
 def test_the_doors_are_the_only_way_to_a_connection() -> None:

@@ -53,7 +53,7 @@ ONE_ROW: Final = Walk(
                 "api/foreground/foreground_run.py::Foreground._serve",
                 "api/foreground/foreground_run.py::Foreground._work",
                 "api/foreground/run_intake.py::RunIntake.take_in",
-                "api/outcomes/result_files.py::row_batches",
+                "api/outcomes/row_input.py::row_batches",
                 "formats/input/readers.py::read_inputs",
                 "formats/input/readers.py::_rows",
                 "formats/input/lines.py::read_lines",

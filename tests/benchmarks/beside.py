@@ -21,7 +21,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.outcomes.result_files import row_batches
+from orchestrator.api.outcomes.row_input import row_batches
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in

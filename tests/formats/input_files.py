@@ -6,8 +6,9 @@ from typing import Any, BinaryIO
 
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.formats.input.lines import read_lines
-from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, until_unreadable
+from orchestrator.formats.input.readers import ReadOptions, read_inputs, until_unreadable
 from orchestrator.formats.input.rows import Row, RowProblem
+from orchestrator.formats.input.sources import InputPositions
 from orchestrator.settings.input_settings import InputSettings
 
 Put = Callable[[str, bytes | str], str]

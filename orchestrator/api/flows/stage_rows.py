@@ -6,8 +6,7 @@ from pathlib import Path
 
 from orchestrator.api.flows.flow_input import FlowInput
 from orchestrator.api.flows.stage_settings import stage_choices
-from orchestrator.api.outcomes.result_files import row_batches
-from orchestrator.api.outcomes.row_input import row_variables
+from orchestrator.api.outcomes.row_input import row_batches, row_variables
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.service.profiles import address_of, place, profile_of
 from orchestrator.core.service.row_variables import RowVariables
@@ -16,7 +15,8 @@ from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.readers import InputPositions, ReadOptions
+from orchestrator.formats.input.readers import ReadOptions
+from orchestrator.formats.input.sources import InputPositions
 from orchestrator.ledger import Ledger
 from orchestrator.settings import connection_settings, run_request
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings, own_keys, place_for, whose

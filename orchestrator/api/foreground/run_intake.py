@@ -7,8 +7,7 @@ from functools import partial
 import anyio
 import msgspec
 
-from orchestrator.api.outcomes.result_files import row_batches
-from orchestrator.api.outcomes.row_input import drops, input_reading
+from orchestrator.api.outcomes.row_input import drops, input_reading, row_batches
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.next_command import continue_command
 from orchestrator.api.runs.run_identity import find_run, settings_of
@@ -17,7 +16,7 @@ from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.readers import InputPositions
+from orchestrator.formats.input.sources import InputPositions, shown_sources
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
@@ -104,7 +103,7 @@ class RunIntake:
             environ = self._dependencies.environ
             reading = await input_reading(request, ledger, settings, environ, webhook_bytes=webhook_bytes)
             batches = row_batches(request.source, reading, places, only=request.only_rows)
-            self._intake = Intake(ledger, run, source=", ".join(request.source.splitlines()), place_of=places.of)
+            self._intake = Intake(ledger, run, source=shown_sources(request.source.splitlines()), place_of=places.of)
             taken = await self._intake.take(
                 batches, advice=refusal_advice, drops=partial(drops, request, run, self._console)
             )

@@ -1,7 +1,7 @@
-"""Inputs read into batches of rows, and outcomes written to files."""
+"""Outcomes written to files."""
 
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,10 +14,7 @@ from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.core.filters.filter import Filter
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
-from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
-from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
-from orchestrator.formats.input.rows import Row, RowProblem, batches
 from orchestrator.formats.output.atomic_file import check_writable, commit_together, same_file
 from orchestrator.formats.output.outcome_lines import (
     ErrorClass,
@@ -31,7 +28,6 @@ from orchestrator.formats.output.outcome_lines import (
 from orchestrator.formats.output.writers import OutcomeFile, forms_of
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import Include, ResultOrder
 from orchestrator.units import SECOND_US
@@ -76,22 +72,6 @@ def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
         return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
 
     return is_own
-
-
-def row_batches(
-    source: str, reading: ReadOptions, places: InputPositions | None = None, *, only: Container[int] | None = None
-) -> Iterator[InputBatch]:
-    """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
-    stand. `only`: those with these numbers, counted from 1. Raises `UsageError` where one cannot be opened.
-
-    It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
-    """
-    rows = read_inputs(sources_of(source.splitlines()), reading, places)
-    if only is not None:
-        rows = (row for number, row in enumerate(rows, start=1) if number in only)
-    for batch in batches(rows, rows_max=ROWS_ALONE):
-        faults = [item for item in batch if isinstance(item, RowProblem)]
-        yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
 class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):

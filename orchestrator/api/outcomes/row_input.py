@@ -1,14 +1,18 @@
 """How a request's input is read, and what becomes of jobs that are no longer in it."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from orchestrator.api.outcomes import result_files
 from orchestrator.api.runs.run_defaults import own_outputs
 from orchestrator.core.service.row_variables import RowVariables
+from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.engine.runtime.console import Console
-from orchestrator.formats.input.readers import ReadOptions
+from orchestrator.formats.input.readers import ReadOptions, read_inputs
+from orchestrator.formats.input.rows import Row, RowProblem, batches
+from orchestrator.formats.input.sources import InputPositions, sources_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import RemovedRows
+from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys
 from orchestrator.settings.run_request import RunRequest
@@ -37,6 +41,22 @@ async def input_reading(
         via=settings.via,
         is_left_out=result_files.own_files(request.ledger, own_outputs(request)),
     )
+
+
+def row_batches(
+    source: str, reading: ReadOptions, places: InputPositions | None = None, *, only: Container[int] | None = None
+) -> Iterator[InputBatch]:
+    """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
+    stand. `only`: those with these numbers, counted from 1. Raises `UsageError` where one cannot be opened.
+
+    It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
+    """
+    rows = read_inputs(sources_of(source.splitlines()), reading, places)
+    if only is not None:
+        rows = (row for number, row in enumerate(rows, start=1) if number in only)
+    for batch in batches(rows, rows_max=ROWS_ALONE):
+        faults = [item for item in batch if isinstance(item, RowProblem)]
+        yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
 async def drops(request: RunRequest, run: Run, console: Console, gone: RemovedRows) -> bool:

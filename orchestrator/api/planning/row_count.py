@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.api.outcomes import result_files
+from orchestrator.api.outcomes import row_input
 from orchestrator.core.planning.plan_types import Batch
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.errors import Problems
-from orchestrator.formats.input.readers import InputPositions, ReadOptions
+from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.formats.input.rows import RowProblem
+from orchestrator.formats.input.sources import InputPositions, shown_sources
 from orchestrator.settings.command_requests import PlanRequest
 from orchestrator.settings.connection_settings import own_keys
 from orchestrator.settings.run_settings import RunSettings
@@ -59,7 +60,7 @@ def counted_rows(request: PlanRequest, settings: RunSettings, environ: Mapping[s
         via=settings.via,
     )
     places, counter = InputPositions(), _Counter()
-    for batch in result_files.row_batches(asked.source, reading, places):
+    for batch in row_input.row_batches(asked.source, reading, places):
         for row in batch.rows:
             counter.row(row.digest, len(row.input))
         for fault in batch.faults:
@@ -68,5 +69,5 @@ def counted_rows(request: PlanRequest, settings: RunSettings, environ: Mapping[s
     if not counter.rows and not counter.problems.total:
         counter.problem(RowProblem(line=1, text="the input is empty"))
     if counter.problems.total:
-        raise counter.problems.error(", ".join(asked.source.splitlines()), places.of)
+        raise counter.problems.error(shown_sources(asked.source.splitlines()), places.of)
     return Batch(rows=counter.rows, repeats=counter.repeats, oversize=counter.oversize, input_bytes=counter.bytes)

@@ -20,7 +20,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.input.sources import places_of
 from orchestrator.formats.output.atomic_file import errors_for, holds_data, is_stream, same_file
 from orchestrator.formats.output.writers import forms_of, part_of, parts_of, parts_pattern
 from orchestrator.ledger import Ledger, is_made, read_ledger
@@ -32,7 +32,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_request import Configuration, RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL
 
 _OF_RUN: Final = tuple(
     setting for setting in (*command_flags.RUN, *command_flags.FILE_ONLY) if setting.of is RunSettings
@@ -212,8 +212,7 @@ def _check_has_output(configuration: Configuration) -> None:
 
 
 def _is_input(path: Path, run: Run) -> bool:
-    sources = sources_of(run.source.splitlines(), missing_ok=True)
-    return any(each != STANDARD_INPUT and same_file(path, Path(each)) for each in sources)
+    return any(same_file(path, each) for each in places_of(run.source.splitlines()))
 
 
 def outputs_of(request: RunRequest) -> Sequence[Path]:

@@ -1,7 +1,5 @@
 """Which run a request means: a new one, a known one, or, by mistake, another one of the same name."""
 
-import errno
-import os
 from pathlib import Path
 
 import msgspec
@@ -16,7 +14,7 @@ from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local, is_member
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.input.sources import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
@@ -27,6 +25,7 @@ from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
+from orchestrator.stores.object_url import Location, location_of
 
 
 def check_given(request: RunRequest) -> None:
@@ -60,9 +59,15 @@ def _check_sources(source: str) -> None:
     """Raises `UsageError` where an input is not there, or has a name that nobody could read again."""
     for each in sources_of(source.splitlines()):
         if each != STANDARD_INPUT:
-            if not Path(each).exists():
-                raise UsageError(f"{each}: cannot read the input ({os.strerror(errno.ENOENT)})")
+            _check_is_there(location_of(each))
             _check_is_text(_full_path(each))
+
+
+def _check_is_there(place: Location) -> None:
+    try:
+        place.stat()
+    except OSError as error:
+        raise UsageError(f"{place}: cannot read the input ({error.strerror})") from error
 
 
 def _check_name(name: str) -> None:
@@ -213,4 +218,5 @@ def full_source(source: str) -> str:
 
 
 def _full_path(source: str) -> str:
-    return source if source == STANDARD_INPUT else str(Path(source).resolve())
+    place = location_of(source)
+    return source if source == STANDARD_INPUT else str(place.resolve() if isinstance(place, Path) else place)

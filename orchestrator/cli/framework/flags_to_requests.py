@@ -15,10 +15,9 @@ from orchestrator.core.jobs.segments import long_policy
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, format_duration
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.input.sources import places_of, shown_sources, stem_of
 from orchestrator.formats.output.atomic_file import errors_for, same_file
 from orchestrator.formats.output.writers import forms_of
-from orchestrator.formats.text.compression import bare_name
 from orchestrator.settings import command_flags, output_settings, run_request, run_settings
 from orchestrator.settings.command_requests import DoctorRequest, ServeRequest, VerifyRequest
 from orchestrator.settings.input_settings import InputSettings
@@ -29,6 +28,7 @@ from orchestrator.settings.run_request import RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
+from orchestrator.stores.object_url import Location
 from orchestrator.units import MILLISECOND_US
 
 _OTHERWISE: Final = f"\nor run without an account: {run_request.ENDPOINT} local:FILE.py:FUNCTION"
@@ -180,9 +180,11 @@ def _name_of(sources: Sequence[str]) -> str:
     if source == STANDARD_INPUT:
         raise UsageError(f"standard input has no name; give the run one with {run_request.NAME}")
     try:
-        return parse_run_name(Path(bare_name(source)).stem)
+        return parse_run_name(stem_of(source))
     except ValueError:
-        raise UsageError(f"{source!r} gives no name for the run; choose one with {run_request.NAME}") from None
+        raise UsageError(
+            f"{shown_sources(sources)!r} gives no name for the run; choose one with {run_request.NAME}"
+        ) from None
 
 
 def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
@@ -203,10 +205,9 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
 
 def _check_files(request: RunRequest) -> None:
     """No file may be two things at once: writing one would destroy the other."""
-    files = [("the ledger", request.ledger)]
+    files: list[tuple[str, Location]] = [("the ledger", request.ledger)]
     if request.source is not None:
-        inputs = sources_of(request.source.splitlines(), missing_ok=True)
-        files += [("the input", Path(each)) for each in inputs if each != STANDARD_INPUT]
+        files += [("the input", each) for each in places_of(request.source.splitlines())]
     if request.output is not None and request.errors is not None:
         files += [(str(run_request.OUTPUT), request.output), (str(run_request.ERRORS), request.errors)]
         files.append((f"what {run_request.OUTPUT} grows in", partial_of(request.output)))

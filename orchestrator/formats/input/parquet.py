@@ -7,13 +7,12 @@ bytes are Base64, NaN and infinities are null, and a map is an object: of a key 
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.csv import header_problem
 from orchestrator.formats.input.rows import InputRecord, RowProblem
-from orchestrator.formats.text.installation import install_command
+from orchestrator.installation import missing_package
 
 MAGIC: Final = b"PAR1"
 BATCH_ROWS: Final = 1_000
@@ -27,19 +26,22 @@ _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a time of a column without
 
 def not_installed() -> str:
     """What is missing, and the command that installs it here."""
-    return f"Parquet needs pyarrow, which is not installed: {install_command('parquet')}"
+    return missing_package("Parquet", "pyarrow", "parquet")
 
 
-def parquet_records(path: Path) -> Iterator[InputRecord | RowProblem]:
-    """The records of the file at `path`, numbered from 1. Raises `UsageError` where pyarrow is not installed."""
+def parquet_records(file: object) -> Iterator[InputRecord | RowProblem]:
+    """The records of `file`, a path or a stream that can be sought in, numbered from 1.
+
+    Raises `UsageError` where pyarrow is not installed.
+    """
     pa, parquet = pyarrow()
     number = 0
     try:
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
-            if told := header_problem(file.schema_arrow.names):
+        with parquet.ParquetFile(file, pre_buffer=False, buffer_size=BUFFER_BYTES) as opened:
+            if told := header_problem(opened.schema_arrow.names):
                 yield RowProblem(line=1, text=told)
                 return
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
+            for batch in opened.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
                 for values in _rows(pa, batch):
                     number += 1
                     yield InputRecord(number, values)
@@ -112,7 +114,7 @@ def _of_nanoseconds(types: Any, scalar: Any) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return (str(getattr(error, "strerror", None) or error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def pyarrow() -> tuple[Any, Any]:

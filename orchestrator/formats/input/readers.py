@@ -4,8 +4,6 @@ What an input is written in is said, or told by its name, or else by what it beg
 all files; `InputPositions` says which file that is in.
 """
 
-import bisect
-import glob
 import io
 import os
 import stat
@@ -27,9 +25,11 @@ from orchestrator.formats.input.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, N
 from orchestrator.formats.input.lines import read_lines
 from orchestrator.formats.input.records import RecordReader
 from orchestrator.formats.input.rows import Row, RowProblem
+from orchestrator.formats.input.sources import InputPositions, shown_sources
 from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked_stream
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.words_and_defaults import STANDARD_INPUT, InputFormat
+from orchestrator.stores.object_url import Location, ObjectUrl, location_of
 from orchestrator.user_code import here
 
 PROBLEMS_READ_MAX: Final = 1_000_000
@@ -43,7 +43,6 @@ _BY_SUFFIX: Final = {
     ".pq": InputFormat.PARQUET,
 }
 _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
-_WILD: Final = "*?["
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _WHITE_SPACE: Final = b" \t\r\n"
 
@@ -96,44 +95,6 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.body_bytes_max + LINE_BYTES_EXTRA
 
 
-class InputPositions:
-    """Where rows stand in an input that may be several files."""
-
-    def __init__(self) -> None:
-        self._firsts: list[int] = []
-        self._names: list[tuple[str, str]] = []
-
-    def begin(self, first: int, name: str, unit: str) -> None:
-        """From line `first` on rows are those of the file `name`, in which one is a `unit`."""
-        self._firsts.append(first)
-        self._names.append((name, unit))
-
-    def of(self, line: int) -> str:
-        """Where `line` is, as a person finds it; the file is named where there are several."""
-        if not self._firsts:
-            return f"line {line}"
-        which = max(bisect.bisect_right(self._firsts, line) - 1, 0)
-        name, unit = self._names[which]
-        place = f"{unit} {line - self._firsts[which] + 1}"
-        return place if len(self._firsts) == 1 else f"{name}, {place}"
-
-
-def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
-    """The inputs that were named, with those that a pattern means in its place, in order.
-
-    Raises `UsageError` for a pattern that means none, unless that is `missing_ok`.
-    """
-    found: list[str] = []
-    for name in given:
-        if name == STANDARD_INPUT or os.path.lexists(name) or not any(wild in name for wild in _WILD):
-            found.append(name)
-        elif matches := sorted(glob.glob(name)):  # noqa: PTH207  a pattern may begin at the root
-            found += matches
-        elif not missing_ok:
-            raise UsageError(f"{name}: no file has a name like that")
-    return found
-
-
 def read_inputs(
     sources: Sequence[str], reading: ReadOptions, places: InputPositions | None = None
 ) -> Iterator[Row | RowProblem]:
@@ -145,7 +106,7 @@ def read_inputs(
     before = 0
     for source in sources:
         last = before
-        rows = _rows(source, reading, partial(places.begin, before + 1, source))
+        rows = _rows(source, reading, partial(places.begin, before + 1, shown_sources([source])))
         for item in until_unreadable(rows, problems_max=reading.problems_max):
             moved = msgspec.structs.replace(item, line=item.line + before) if before else item
             last = moved.line
@@ -176,20 +137,22 @@ def until_unreadable(
 
 def _rows(source: str, reading: ReadOptions, begin: Callable[[str], None]) -> Iterator[Row | RowProblem]:
     """The rows of one source, counted from 1, by what it is written in."""
-    if source != STANDARD_INPUT and (reading.folder / source).is_dir():
+    place = location_of(source, reading.folder)
+    source = str(place) if isinstance(place, ObjectUrl) else source
+    if source != STANDARD_INPUT and place.is_dir():
         begin("file")
-        records = folder.folder_records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
+        records = folder.folder_records(_texts_in(source, place, reading), bytes_max=reading.line_bytes_max)
         yield from reading.records().all(records)
         return
     settings = reading.settings
-    with _opened(source, reading.folder) as file:
+    with _opened(source, place) as file:
         packed = is_compressed(file.peek(1)[:4])
         stream = unpacked_stream(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
         if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
             raise DamagedInputError(
                 f"the input has {size:,} bytes; <setting max-input-bytes> allows {settings.input_bytes_max:,}"
             )
-        kind = settings.format or _kind_of(source, stream)
+        kind = settings.format or _kind_of(place.name, stream)
         if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):
             raise UsageError(
                 f"{source}: <setting types> is for CSV and TSV; the values of {kind} have types of their own"
@@ -202,9 +165,10 @@ def _rows(source: str, reading: ReadOptions, begin: Callable[[str], None]) -> It
                 found = csv.csv_records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
                 yield from reading.records().all(found)
             case InputFormat.PARQUET:
-                if packed or not _is_regular(file):
+                if packed or not file.seekable():
                     raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
-                yield from reading.records().all(parquet.parquet_records(reading.folder / source))
+                has_path = isinstance(place, Path) and source != STANDARD_INPUT
+                yield from reading.records().all(parquet.parquet_records(place if has_path else file))
             case InputFormat.JSON:
                 read = reading.objects()
                 for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
@@ -218,9 +182,9 @@ def _rows(source: str, reading: ReadOptions, begin: Callable[[str], None]) -> It
 # --- what it is
 
 
-def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
+def _kind_of(name: str, stream: io.BufferedReader) -> InputFormat:
     """What an input is written in, by its name, or else by what it begins with."""
-    suffix = Path(bare_name(source)).suffix.lower()
+    suffix = Path(bare_name(name)).suffix.lower()
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]
     start = stream.peek(1)
@@ -234,12 +198,12 @@ def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
     return InputFormat.OPENAI_BATCH if is_batch else InputFormat.JSONL
 
 
-def _opened(source: str, within: Path) -> AbstractContextManager[io.BufferedReader]:
+def _opened(source: str, place: Location) -> AbstractContextManager[io.BufferedReader]:
     """The bytes of `source`. Raises `UsageError` where there are none to be had."""
     if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)  # type: ignore[arg-type]  # it is one, whatever its type is called
     try:
-        return (within / source).open("rb")
+        return place.open("rb")
     except OSError as error:
         raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
 
@@ -251,11 +215,13 @@ def _is_regular(file: BinaryIO) -> bool:
         return False
 
 
-def _texts_in(source: str, reading: ReadOptions) -> list[Path]:
+def _texts_in(source: str, place: Location, reading: ReadOptions) -> list[Path]:
     """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
+    if isinstance(place, ObjectUrl):
+        raise UsageError(f"{source}: a folder of a store is no input; name its objects, for example {source}*.jsonl")
     inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
     try:
-        files = folder.files_in(reading.folder / source, reading.is_left_out)
+        files = folder.files_in(place, reading.is_left_out)
     except OSError as error:
         raise UsageError(f"{source}: cannot read the folder ({error.strerror})") from error
     if found := sorted({Path(bare_name(file.name)).suffix.lower() for file in files}.intersection(inputs)):

@@ -16,6 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings.run_request import errors_beside
+from orchestrator.stores.object_url import Location, ObjectUrl
 from orchestrator.units import MIB
 
 BUFFER_BYTES: Final = MIB
@@ -198,8 +199,10 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def same_file(first: Path, second: Path) -> bool:
+def same_file(first: Location, second: Location) -> bool:
     """Whether writing the one destroys the other, whichever links lead there. Two streams may well be one terminal."""
+    if isinstance(first, ObjectUrl) or isinstance(second, ObjectUrl):
+        return first == second
     if _target(first) == _target(second):
         return not first.exists() or first.is_file()
     try:

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from orchestrator import __version__
 from orchestrator.errors import UsageError
-from orchestrator.formats.text.installation import install_command
+from orchestrator.installation import missing_package
 from orchestrator.telemetry.traces.spans import SpanOf
 from orchestrator.telemetry.traces.trace_sender import Send
 
@@ -39,7 +39,7 @@ def otlp_exporter(
     try:
         module = load(_EXPORTER)
     except ImportError:
-        raise UsageError(f"traces need OpenTelemetry, which is not installed: {install_command(EXTRA)}") from None
+        raise UsageError(missing_package("tracing", "OpenTelemetry", EXTRA)) from None
     exporter: SpanExporter = module.OTLPSpanExporter()
     return exporter
 

@@ -17,8 +17,9 @@ from pyarrow import parquet
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input import json_array
-from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
+from orchestrator.formats.input.readers import ReadOptions, read_inputs
 from orchestrator.formats.input.rows import Row, RowProblem
+from orchestrator.formats.input.sources import InputPositions, sources_of
 from orchestrator.settings.words_and_defaults import InputFormat
 from tests.formats.input_files import Put, inputs, problems, read
 from tests.texts import texts

@@ -84,11 +84,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an extra is installed of whoever has the name on the package index",
-        path="orchestrator/formats/text/installation.py::DISTRIBUTION",
+        path="orchestrator/installation.py::DISTRIBUTION",
         old='DISTRIBUTION: Final = "serverless-orchestrator"',
         new='DISTRIBUTION: Final = "orchestrator"',
         tests=(
-            "tests/formats/text/test_installation.py::test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_another",
+            "tests/test_installation.py::test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_another",
         ),
     ),
     Fault(

@@ -19,6 +19,11 @@ class _Origin(msgspec.Struct, frozen=True):
     url: str = ""
 
 
+def missing_package(what: str, package: str, extra: str) -> str:
+    """That `what` needs a package that comes with `extra`, and the command that installs it here."""
+    return f"{what} needs {package}, which is not installed: {install_command(extra)}"
+
+
 def install_command(extra: str) -> str:
     """What to paste to have `extra` as well."""
     try:
@@ -46,5 +51,5 @@ def _folder(origin: str | None) -> str | None:
     if origin is not None:
         url = urlsplit(msgspec.json.decode(origin, type=_Origin).url)
         return unquote(url.path) if url.scheme == "file" else None
-    tree = Path(__file__).resolve().parents[2]
+    tree = Path(__file__).resolve().parents[1]
     return str(tree) if (tree / "pyproject.toml").is_file() else None

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.formats.text.installation import DISTRIBUTION, command_for, install_command
+from orchestrator.installation import DISTRIBUTION, command_for, install_command
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Objects as fsspec's drivers read them: in blocks, by ranges."""
+
+from contextlib import suppress
+from typing import Any, Final
+
+from orchestrator.stores.object_state import ObjectState, state_by_info
+from orchestrator.stores.store_errors import changed, not_there, store_error_of
+from orchestrator.units import MIB
+
+BLOCK_BYTES: Final = 8 * MIB
+"""So much is asked for at once."""
+
+
+class DriverSource:
+    """One object of a store. Some drivers have each range on condition that the object is still the same (If-Match, a
+    generation); of all it is looked at once more behind the last byte.
+    """
+
+    def __init__(self, url: str, filesystem: Any) -> None:
+        self._url = url
+        self._filesystem = filesystem
+        self._found: ObjectState | None = None
+        self._file: Any = None
+
+    def state(self) -> ObjectState:
+        if self._found is None:
+            self._found = driver_state(self._filesystem, self._url)
+        return self._found
+
+    def read(self, at: int, most: int) -> bytes:
+        first = self.state()
+        try:
+            if self._file is None:
+                self._file = self._filesystem.open(self._url, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
+            self._file.seek(at)
+            data: bytes = self._file.read(most)
+        except Exception as error:
+            raise store_error_of(error) from error
+        if not data and not driver_state(self._filesystem, self._url).is_same(first):
+            raise changed()
+        return data
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(Exception):
+                self._file.close()
+            self._file = None
+
+
+def driver_state(filesystem: Any, url: str) -> ObjectState:
+    """How an object is found now. Raises `StoreError`."""
+    try:
+        info = filesystem.info(url)
+    except Exception as error:
+        raise store_error_of(error) from error
+    if info.get("type") == "directory":
+        raise not_there()
+    return state_by_info(info)

@@ -1,0 +1,159 @@
+"""An object, named by its URL, which answers what is asked of a path: who reads a file need not know what it reads.
+
+As text it is what may be kept and shown. A driver, or what speaks HTTP, is loaded once one is asked for anything.
+"""
+
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+from orchestrator.core.text.object_urls import (
+    checked_url,
+    is_object_url,
+    is_web_url,
+    object_name,
+    scheme_of,
+    shown_url,
+)
+from orchestrator.errors import UsageError
+from orchestrator.stores.object_state import ObjectState
+from orchestrator.stores.store_errors import StoreError, not_there, store_error_of
+
+_WILD: Final = "*?["
+
+
+@dataclass(frozen=True)
+class ObjectUrl:
+    """An object that is there, or is to come. What asks for it raises `StoreError`, an `OSError`, and `UsageError`
+    where its driver is missing.
+    """
+
+    url: str = field(repr=False)
+    """All of it. The query of a web address may be a signature: it is for asking only."""
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """What `text` names. Raises `UsageError`, which quotes nothing that may be a secret."""
+        try:
+            return cls(checked_url(text))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def __str__(self) -> str:
+        return shown_url(self.url)
+
+    def __truediv__(self, name: str) -> Self:
+        return type(self)(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of it, as a file would be called."""
+        return object_name(self.url)
+
+    @property
+    def parent(self) -> Self:
+        """What it is in."""
+        return type(self)(self.url.rstrip("/").rpartition("/")[0])
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is one of a web server, which can be read and not written."""
+        return is_web_url(self.url)
+
+    @property
+    def is_readable_only(self) -> bool:
+        """Whether nothing is ever written there."""
+        return self.is_web or scheme_of(self.url) == "hf"
+
+    def absolute(self) -> Self:
+        """Itself: it is where it is, whatever the folder."""
+        return self
+
+    # --- reading
+
+    def open(self, mode: str = "rb") -> io.BufferedReader:
+        """Its bytes, as a stream that goes on where its connection breaks."""
+        assert mode == "rb"
+        from orchestrator.stores.ranged_reader import opened  # noqa: PLC0415  loads what asks again
+
+        if self.is_web:
+            from orchestrator.stores.web_source import WebSource  # noqa: PLC0415
+
+            return opened(WebSource(self.url))
+        from orchestrator.stores.driver_source import DriverSource  # noqa: PLC0415
+        from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
+
+        return opened(DriverSource(self.url, filesystem_of(self.url)))
+
+    def stat(self) -> ObjectState:
+        """How it is found now."""
+        from orchestrator.stores.ranged_reader import repeating  # noqa: PLC0415
+
+        return repeating()(self._look)
+
+    def _look(self) -> ObjectState:
+        if self.is_web:
+            from orchestrator.stores.web_source import WebSource  # noqa: PLC0415
+
+            return WebSource(self.url).look()
+        from orchestrator.stores.driver_source import driver_state  # noqa: PLC0415
+        from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
+
+        return driver_state(filesystem_of(self.url), self.url)
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+        try:
+            self.stat()
+        except StoreError as error:
+            if error.errno == not_there().errno:
+                return False
+            raise
+        return True
+
+    def is_file(self) -> bool:
+        """Whether it is there: objects are nothing else."""
+        return self.exists()
+
+    def is_dir(self) -> bool:
+        """Whether it is meant as a folder."""
+        return self.url.endswith("/") and not self.is_web
+
+    def matching(self) -> list[Self]:
+        """The objects that a pattern means, in order: itself, where it is none, or is an object that is called so."""
+        if self.is_web or not any(wild in self.url for wild in _WILD):
+            return [self]
+        from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
+
+        if self.exists():
+            return [self]
+        filesystem = filesystem_of(self.url)
+        try:
+            found = filesystem.glob(self.url)
+        except Exception as error:
+            raise store_error_of(error) from error
+        begins = f"{scheme_of(self.url)}://"
+        return [type(self)(begins + str(each).removeprefix(begins)) for each in sorted(found)]
+
+    # --- writing
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        """Removes it."""
+        from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
+
+        try:
+            filesystem_of(self.url).rm_file(self.url)
+        except Exception as error:
+            if missing_ok and isinstance(error, FileNotFoundError):
+                return
+            raise store_error_of(error) from error
+
+
+Location = Path | ObjectUrl
+"""A file of this machine, or an object elsewhere."""
+
+
+def location_of(text: str, folder: Path = Path()) -> Location:
+    """What is there by that name; a path counts from `folder`. Raises `UsageError` for a URL that is none."""
+    return ObjectUrl.parsed(text) if is_object_url(text) else folder / text

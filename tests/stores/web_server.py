@@ -1,0 +1,110 @@
+"""A web server of one object, which knows ranges and conditions, and can be told to do wrong."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+CHUNK = 16 * 1024
+
+
+@dataclass
+class WebObject:
+    """What is served, and how."""
+
+    data: bytes
+    tag: str = '"first"'
+    has_ranges: bool = True
+    has_conditions: bool = True
+    cut_after: list[int] = field(default_factory=list)
+    """Each of the next answers ends, with its connection, behind so many bytes."""
+
+    refuse: list[int] = field(default_factory=list)
+    """The next requests are answered with these."""
+
+    said_more: int = 0
+    """So many bytes more are announced than there are."""
+
+    then: list[bytes] = field(default_factory=list)
+    """What takes the place of the object once the next answer has gone."""
+
+    url: str = ""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """The `Range` and the `If-Match` of each request."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def serving(served: WebObject) -> Iterator[WebObject]:
+    """`served`, under its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                _answer(self, served)
+
+        def log_message(self, *_: object) -> None:
+            """It says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Clients go away as they like."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_port}/rows.jsonl"
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _answer(handler: BaseHTTPRequestHandler, served: WebObject) -> None:
+    wanted, condition = handler.headers.get("Range", ""), handler.headers.get("If-Match", "")
+    served.asked.append((wanted, condition))
+    data, tag, size = served.data, served.tag, len(served.data)
+    if served.refuse:
+        _say(handler, served.refuse.pop(0), {}, b"", 0)
+    elif condition not in ("", tag) and served.has_conditions:
+        _say(handler, 412, {}, b"", 0)
+    elif wanted and served.has_ranges:
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        begins, ends = int(first), min(int(last or size), size - 1)
+        if begins >= size:
+            _say(handler, 416, {"Content-Range": f"bytes */{size}"}, b"", 0)
+        else:
+            part, said = data[begins : ends + 1], size + served.said_more
+            more = {"ETag": tag, "Content-Range": f"bytes {begins}-{ends}/{said}"}
+            _say(handler, 206, more | served.headers, part, len(part) + served.said_more, served.cut_after)
+    else:
+        _say(handler, 200, {"ETag": tag} | served.headers, data, size + served.said_more, served.cut_after)
+    if served.then:
+        served.data, served.tag = served.then.pop(0), '"another"'
+
+
+def _say(
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    headers: dict[str, str],
+    body: bytes,
+    length: int,
+    cuts: list[int] | None = None,
+) -> None:
+    handler.send_response(status)
+    for name, value in {**headers, "Content-Length": str(length)}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    until = cuts.pop(0) if cuts else len(body)
+    for at in range(0, min(until, len(body)), CHUNK):
+        handler.wfile.write(body[at : min(at + CHUNK, until)])
+    if until < len(body) or length > len(body):
+        handler.close_connection = True
