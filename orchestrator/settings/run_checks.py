@@ -26,9 +26,7 @@ def check_together(settings: RunSettings, name: DisplayName) -> None:
         )
     _check_auto(settings, name)
     _check_resumable(settings, name)
-    _check_past_the_queue(settings, name)
-    _check_sync(settings, name)
-    _check_batch(settings, name)
+    check_lanes(settings, name)
     check_brakes(settings, name)
     _check_pool(settings, name)
     if settings.pods is not None and settings.pod_template is None:
@@ -89,19 +87,55 @@ def _check_pool(settings: RunSettings, name: DisplayName) -> None:
         )
 
 
-def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
-    """Raises `UsageError` where requests are to go past the queue, and something is said of them that only it knows."""
-    if settings.path and settings.via is not Via.HTTP:
+def check_lanes(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where something is said of jobs that one of their lanes does not take, or where no row fits
+    all the lanes of a pool.
+    """
+    _check_path(settings, name)
+    _check_past_the_queue(settings, name)
+    _check_sync(settings, name)
+    _check_batch(settings, name)
+    by_openai, by_http = _lane(settings, name, Via.OPENAI), _lane(settings, name, Via.HTTP)
+    if by_openai is not None and by_http is not None:
+        raise UsageError(
+            f"{by_openai} takes requests of OpenAI's interface, and {by_http} an input as it stands: no row is both;"
+            " make two pools of them"
+        )
+
+
+def _lane(settings: RunSettings, name: DisplayName, *meant: Via) -> str | None:
+    """How the first of these lanes is called by which jobs leave; None where they leave by none of them."""
+    if settings.via in meant and settings.via in settings.vias:
+        return f"{name(run_settings.VIA)} {settings.via}"
+    own = ((each.endpoint, settings.at(each.endpoint).via) for each in settings.members)
+    return next((f"{run_settings.VIA.key} {via} of {endpoint}" for endpoint, via in own if via in meant), None)
+
+
+def _check_path(settings: RunSettings, name: DisplayName) -> None:
+    if settings.path and Via.HTTP not in settings.vias:
         raise UsageError(f"{name(run_settings.PATH)} is for {run_settings.VIA} {Via.HTTP}; give that, too")
-    if settings.via.has_queue:
+    for each in settings.members:
+        if each.path is not None and settings.at(each.endpoint).via is not Via.HTTP:
+            raise UsageError(
+                f'the {run_settings.PATH.key} of {each.endpoint} is for {run_settings.VIA.key} = "{Via.HTTP}"; give its'
+                " table that, too"
+            )
+
+
+def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where requests are to go past the queue, and something is said of them that only it knows. In
+    a pool with queues as well a wish about waiting holds there; past the queue nothing waits.
+    """
+    via = _lane(settings, name, *(each for each in Via if not each.has_queue))
+    if via is None:
         return
+    has_queue = any(each.has_queue for each in settings.vias)
     of_queue = (
-        (job_policy.TTL, settings.policy.ttl_ms is not None),
-        (job_policy.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (job_policy.TTL, settings.policy.ttl_ms is not None and not has_queue),
+        (job_policy.LOW_PRIORITY, settings.policy.low_priority is not None and not has_queue),
         (run_settings.RESUMABLE, settings.resumable),
         (run_settings.STREAM, settings.stream),
     )
-    via = f"{name(run_settings.VIA)} {settings.via}"
     _refuse_said(of_queue, name, f"is for jobs in the service's queue, and {via} goes past it")
 
 
@@ -114,17 +148,24 @@ def _refuse_said(settings: Iterable[tuple[Setting[Any], bool]], name: DisplayNam
 
 def _check_sync(settings: RunSettings, name: DisplayName) -> None:
     """Raises `UsageError` where answers are to be held, and something is said that needs to know a job meanwhile."""
-    if Operation.RUNSYNC in settings.via.operations and settings.resumable:
+    via = _lane(settings, name, *(each for each in Via if Operation.RUNSYNC in each.operations))
+    if via is not None and settings.resumable:
         raise UsageError(
-            f"{name(run_settings.RESUMABLE)} is for long jobs, which are asked how far they are, and"
-            f" {name(run_settings.VIA)} {settings.via} for short ones, whose answers are held; leave one out"
+            f"{name(run_settings.RESUMABLE)} is for long jobs, which are asked how far they are, and {via} for short"
+            " ones, whose answers are held; leave one out"
         )
 
 
 def _check_batch(settings: RunSettings, name: DisplayName) -> None:
     """Raises `UsageError` where jobs are to leave in batches, and something is said of them that these do not take."""
-    if settings.via is not Via.BATCH:
+    via = _lane(settings, name, Via.BATCH)
+    if via is None:
         return
+    if settings.members:
+        raise UsageError(
+            f"{via} is for a run at one endpoint, and not for a pool, since nobody knows when its batches begin; name"
+            f" one endpoint, with {name(run_settings.FINISH_BY)}: what would be late leaves by /run there"
+        )
     refused = (
         (job_policy.TTL, settings.policy.ttl_ms is not None),
         (job_policy.EXECUTION_TIMEOUT, settings.policy.execution_timeout_ms is not None),
@@ -132,12 +173,7 @@ def _check_batch(settings: RunSettings, name: DisplayName) -> None:
         (run_settings.RESUMABLE, settings.resumable),
         (run_settings.STREAM, settings.stream),
     )
-    via = f"{name(run_settings.VIA)} {settings.via}"
     _refuse_said(refused, name, f"cannot be said of a request in a batch, and {via} puts each into one")
-    if settings.members:
-        raise UsageError(
-            f"{name(run_settings.VIA)} {settings.via} is for a run at one endpoint, and not for a pool; name one"
-        )
 
 
 def _check_resumable(settings: RunSettings, name: DisplayName) -> None:

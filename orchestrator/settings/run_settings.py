@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 
@@ -16,11 +16,21 @@ from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.polling.admission import QueueDepth
-from orchestrator.core.pools import member
-from orchestrator.core.pools.member import SPILL_AFTER_US_DEFAULT, MemberSettings, Prefer
+from orchestrator.core.pools.member import (
+    SPILL_AFTER_US_DEFAULT,
+    MemberSettings,
+    Prefer,
+    budget_per_day_at,
+    cheapest_first,
+    dearest,
+    discount,
+    lane_at,
+    price_at,
+)
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.lanes.lane_settings import LaneSettings
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
@@ -483,13 +493,27 @@ class RunSettings(LaneSettings, frozen=True, kw_only=True):
         """Whether several endpoints share its jobs: members, or pods as they come."""
         return bool(self.members) or self.pod_template is not None
 
+    def at(self, endpoint: str) -> Self:
+        """The same as they are for jobs at `endpoint`, which may have a lane of its own."""
+        if not self.members:
+            return self
+        lane = lane_at(self.members, endpoint, self.via, self.path)
+        return self if lane == (self.via, self.path) else msgspec.structs.replace(self, via=lane[0], path=lane[1])
+
+    @property
+    def vias(self) -> tuple[Via, ...]:
+        """The lanes by which its jobs leave, wherever they go, each once: a row has to fit all of them."""
+        if not self.members:
+            return (self.via,)
+        return tuple(dict.fromkeys(self.at(each.endpoint).via for each in self.members))
+
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""
-        return member.price_at(self.members, endpoint, self.price_per_second)
+        return price_at(self.members, endpoint, self.price_per_second)
 
     def budget_per_day_at(self, endpoint: str) -> float:
         """What all runs may spend in a day at `endpoint`; 0 for any amount."""
-        return member.budget_per_day_at(self.members, endpoint, self.budget_per_day)
+        return budget_per_day_at(self.members, endpoint, self.budget_per_day)
 
     @property
     def worker_range(self) -> WorkerRange | None:
@@ -499,16 +523,16 @@ class RunSettings(LaneSettings, frozen=True, kw_only=True):
     @property
     def price(self) -> float | None:
         """What a second of execution of the run costs; of a pool, at its dearest member. None: nobody says."""
-        return member.dearest(self.members, self.price_per_second)
+        return dearest(self.members, self.price_per_second)
 
     def discount(self, took: Mapping[str, DurationTotals]) -> float:
         """By how much less these executions cost, which are by endpoint, than at its dearest member and by `/run`."""
-        return member.discount(self.members, self.price_per_second, took, self.batch_discount)
+        return discount(self.members, self.price_per_second, took, self.batch_discount)
 
     @property
     def cheapest_first(self) -> tuple[str, ...]:
         """The members of its pool by their prices; of as cheap ones as they are named."""
-        return member.cheapest_first(self.members, self.price_per_second)
+        return cheapest_first(self.members, self.price_per_second)
 
     @property
     def limits(self) -> AttemptLimits:
@@ -569,5 +593,5 @@ WORKERS_MIN: Final[Setting[int]] = setting_of(RunSettings, "workers_min")
 BRAKES: Final = tuple(each for each in settings_in(RunSettings) if each.panel is Panel.BRAKES)
 """What can be changed while a run goes on."""
 
-OF_ENDPOINTS: Final[tuple[Setting[Any], ...]] = (PRICE_PER_SECOND, BUDGET_PER_DAY)
+OF_ENDPOINTS: Final[tuple[Setting[Any], ...]] = (VIA, PATH, PRICE_PER_SECOND, BUDGET_PER_DAY)
 """What the configuration file can say of single endpoints."""

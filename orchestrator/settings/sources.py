@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.pools.member import MemberSettings
-from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_url
+from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_url, url_endpoint
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request, run_settings
@@ -27,14 +27,14 @@ from orchestrator.settings.configuration_file import (
     UnknownProfileError,
 )
 from orchestrator.settings.connection_settings import PROFILE
-from orchestrator.settings.parsers.name_parsers import members_in, parse_endpoint
+from orchestrator.settings.parsers.name_parsers import home_order, members_in, parse_endpoint
 from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.tables.pod_templates import pod_template
 from orchestrator.settings.tables.toml_values import toml_texts
 from orchestrator.settings.value_types import Kind, ValueType
-from orchestrator.settings.words_and_defaults import LOCAL, POOL
+from orchestrator.settings.words_and_defaults import POOL
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -47,6 +47,11 @@ KEPT_TEMPLATE: Final = "{"
 
 ENDPOINT_IDS: Final = "endpoint_ids"
 """Beside the flags, the ids of those members of a pool that were named, by their names."""
+
+KEPT_MEMBERS: Final = "members"
+"""Beside the settings of a stage, the members of its pool with what the configuration file said of each, as JSON: a
+pipeline keeps that.
+"""
 
 _OF_ACCOUNTS: Final = OF_PROFILES.settings.keys() | {PROFILE.key}
 """What depends on which account is meant."""
@@ -232,15 +237,18 @@ def _pool_of(file: ConfigurationFile, chosen: Layer, given: Mapping[str, object]
     """The endpoints that were chosen, or what is wrong with them: who does not ask for any is not refused for that."""
     endpoint = chosen.get(run_request.ENDPOINT.key)
     ids = given.get(ENDPOINT_IDS)
+    if isinstance(kept := given.get(KEPT_MEMBERS), list):
+        members = msgspec.json.decode(kept[-1], type=tuple[MemberSettings, ...])
+        return ChosenPool(tuple(each.endpoint for each in members), {}, members)
     try:
         return None if endpoint is None else chosen_pool(file, endpoint, ids if isinstance(ids, Mapping) else {})
     except UsageError as error:
         return error
 
 
-def is_named(texts: Sequence[str]) -> bool:
-    """Whether that names a table of the configuration file, which has to be looked up there."""
-    return texts[-1].startswith((POOL, PODS))
+def is_of_file(texts: Sequence[str]) -> bool:
+    """Whether that names a table of the configuration file, or endpoints which may have tables of their own there."""
+    return texts[-1].startswith(PODS) or is_pool(texts)
 
 
 def is_pool(texts: Sequence[str]) -> bool:
@@ -264,7 +272,8 @@ def chosen_pool(file: ConfigurationFile, given: Given, ids: Mapping[str, str]) -
         return ChosenPool((ids.get(only, only),), layer, ())
     _checked(",".join(texts) if len(texts) > 1 else texts[-1], origin)
     named = texts if len(texts) > 1 else members_in(texts[-1])
-    named = tuple(sorted(named, key=lambda each: each.startswith(LOCAL)))  # a run is at a service, if it is at any
+    named = tuple(url_endpoint(each) if looks_like_url(each) else each for each in named)
+    named = tuple(sorted(named, key=home_order))
     endpoints = tuple(ids.get(each, each) for each in named)
     if len(endpoints) == 1:
         return ChosenPool(endpoints, layer, ())

@@ -6,6 +6,7 @@ from typing import Self
 import msgspec
 
 from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member_health import MemberState
 
 
@@ -13,6 +14,9 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What one member does of a run."""
 
     endpoint: str
+    via: Via = Via.QUEUE
+    """By which lane jobs leave for it."""
+
     state: MemberState | None = None
     """How it takes part; None where nobody works on the run, and for one that is no member any more."""
 
@@ -51,6 +55,7 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
         endpoint: str,
         took: DurationTotals,
         *,
+        via: Via,
         price: float | None,
         outstanding: int,
         batch_discount: int | None = None,
@@ -60,6 +65,7 @@ class MemberStatus(msgspec.Struct, frozen=True, kw_only=True):
         """
         return cls(
             endpoint=endpoint,
+            via=via,
             outstanding=outstanding,
             done=took.ended - took.failed,
             failed=took.failed,

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.benchmarks.endpoints import CORE_PERCENT_MAX, JOBS, served
 from tests.benchmarks.figures import Figure
-from tests.engine.pools.goals import Goal, of_speeds, of_troubles
+from tests.engine.pools.goals import Goal, of_lanes, of_speeds, of_troubles
 from tests.engine.pools.pooled import MIDDLE, SLOW
 from tests.simulation.run import run as run_world
 
@@ -27,6 +27,7 @@ TROUBLES_PERCENT_MAX: Final = 20.0
 
 PLAYED: Final[tuple[tuple[str, Callable[[Path], Awaitable[Goal]], float], ...]] = (
     ("members of 1, 2 and 4 times the speed", of_speeds, SPEEDS_PERCENT_MAX),
+    ("a queue and a server at a URL that is as fast", of_lanes, SPEEDS_PERCENT_MAX),
     (
         "the first of four dies in the middle, one is throttled",
         partial(of_troubles, seconds=2.0, dying=SLOW, starving=MIDDLE),

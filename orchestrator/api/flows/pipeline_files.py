@@ -23,7 +23,7 @@ from orchestrator.settings.parsers.name_parsers import members_in
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import is_named
+from orchestrator.settings.sources import is_of_file
 from orchestrator.settings.tables.toml_values import fits, toml_texts
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.user_code import load_function
@@ -181,7 +181,7 @@ class _Reading:
         self._check_endpoint(table, stage)
         if not self._wrong:
             try:
-                if not is_named(stage.settings.get(run_request.ENDPOINT.key, ("",))):  # else once that is looked up
+                if not is_of_file(stage.settings.get(run_request.ENDPOINT.key, ("",))):  # else once that is looked up
                     check_stage(stage)
             except UsageError as error:
                 self._add(table, "", message_of(error))

@@ -69,7 +69,7 @@ async def stage_batches(
         webhook_bytes=webhook_bytes,
         body_bytes_max=choices[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         is_resumable=settings.resumable,
-        via=settings.via,
+        vias=settings.vias,
     )
     return source.watched(row_batches(str(source.path), reading, places)), places.of
 
@@ -95,5 +95,6 @@ def stage_row_mapper(
         webhook_bytes=webhook_bytes,
         body_bytes_max=stage_choices(stage)[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         now=now,
+        vias=settings.vias,
         code=dependencies.user_code(),
     )

@@ -95,7 +95,7 @@ def candidate(
     trip_us: int | None = None,
 ) -> Candidate:
     """An endpoint for a run with these settings, with its latest `executions`."""
-    price = settings.price_at(place.endpoint)
+    price, settings = settings.price_at(place.endpoint), settings.at(place.endpoint)
     return Candidate(
         endpoint=place.endpoint,
         line=_line(connection, settings, is_embedded=place.is_local, trip_us=trip_us),

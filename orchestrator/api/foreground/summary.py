@@ -92,7 +92,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
     """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
     progress, said = standing.progress, standing.report  # of all runs, so it is asked for once
     of_run = said.of(standing.run.id)
-    is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
+    is_run = (standing.run.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
     used, allowed = of_run.window or (meter.used, meter.allowance)
     hold, collecting = standing.blocked_in(of_run), of_run.collecting

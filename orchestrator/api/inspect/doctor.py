@@ -100,12 +100,12 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     runs = [run for run in seen.runs if run.accepted and endpoint in (None, run.endpoint)]
     since = await ledger.jobs.outstanding_since()
 
-    elsewhere: dict[int, list[str]] = {}
+    elsewhere: dict[int, list[tuple[str, str]]] = {}
     ready = {lease.url for lease in await ledger.runs.pod_leases.all(open_only=True) if lease.ready_at is not None}
     for run in await ledger.runs.elsewhere(None if only is None else [only.id]):
         is_gone = run.settings.pod_template is not None and run.endpoint not in ready
         if run.service_url != LOCAL and not is_gone:
-            elsewhere.setdefault(run.id, []).append(run.endpoint)
+            elsewhere.setdefault(run.id, []).append((run.endpoint, run.service_url))
 
     async def state(run: Run) -> RunState:
         found = run_state(run, seen, present, safe_s.get(run.id), now)
@@ -143,7 +143,7 @@ def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
 def _compared(facts: Facts) -> set[Target]:
     """The endpoints of whose settings it is to be known whether they are the same."""
     pooled = [run for run in facts.open_runs if run.timeout_ms is None]
-    return {(run.service_url, member) for run in pooled for member in run.pool}
+    return {(url, at) for run in pooled for at, url in run.places if at in run.pool}
 
 
 class _Round:
@@ -164,9 +164,10 @@ class _Round:
             return [], [f"what the services say: {self._no_account}"]
         urls = dict.fromkeys(url for url, _ in targets[:ASKED_MAX])
         not_asked = [f"{len(targets) - ASKED_MAX:,} further endpoints"] if len(targets) > ASKED_MAX else []
+        is_only = sum(not is_by_url(url) for url in urls) == 1
         async with anyio.create_task_group() as group:
             for url in urls:
-                connection = self._connection_to(url, is_only=len(urls) == 1)
+                connection = self._connection_to(url, is_only=is_only)
                 if connection.api_key or is_by_url(url):
                     endpoints = [endpoint for of, endpoint in targets[:ASKED_MAX] if of == url]
                     group.start_soon(self._ask_service, url, connection, endpoints)

@@ -97,7 +97,7 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
 
 def _sending(run: Run, present: ProcessReport) -> Sending | None:
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
-    meter = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    meter = next((meter for meter in meters if meter.operation is run.via.operation), None)
     if meter is None:
         return None
     most_strays = max(meters, key=lambda meter: meter.stray)

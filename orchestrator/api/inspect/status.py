@@ -160,7 +160,7 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
     jobs_per_s, safe_offline_s = look.rates.get(run.id), look.safe_s.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
-    sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    sending = next((meter for meter in meters if meter.operation is run.via.operation), None)
     used, allowed = said.window or ((None, None) if sending is None else (sending.used, sending.allowance))
     throttled = sum(meter.throttled for meter in meters) if meters else None
     kept = seen.brakes.get(run.id)

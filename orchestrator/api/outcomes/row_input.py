@@ -38,7 +38,7 @@ async def input_reading(
         webhook_bytes=webhook_bytes,
         body_bytes_max=request.body_bytes_max,
         is_resumable=settings.resumable,
-        via=settings.via,
+        vias=settings.vias,
         is_left_out=result_files.own_files(request.ledger, own_outputs(request)),
     )
 

@@ -57,7 +57,7 @@ def counted_rows(request: PlanRequest, settings: RunSettings, environ: Mapping[s
         run_policy=settings.policy,
         body_bytes_max=asked.body_bytes_max,
         is_resumable=settings.resumable,
-        via=settings.via,
+        vias=settings.vias,
     )
     places, counter = InputPositions(), _Counter()
     for batch in row_input.row_batches(asked.source, reading, places):

@@ -73,13 +73,13 @@ def pump_of(
                 webhook_bytes=webhook_bytes,
                 body_bytes_max=body_bytes_max,
                 is_resumable=settings.resumable,
-                via=settings.via,
+                vias=settings.vias,
             ),
         )
         return RowPump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
-        return RowReader(variables, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
+        return RowReader(variables, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.vias)
 
     values = ValueReader(reader(), reader())
 

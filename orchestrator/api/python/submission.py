@@ -14,10 +14,10 @@ from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import Function, display_name, settings_from
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.api.runs.settings_check import check_not_planned, check_run_endpoint, check_usable
+from orchestrator.api.runs.settings_check import check_not_planned, check_rows_fit, check_run_endpoint, check_usable
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
-from orchestrator.engine.ports.local_endpoints import absolute_members, is_member
+from orchestrator.engine.ports.local_endpoints import absolute_members, stays
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
@@ -100,8 +100,10 @@ class Submission:
         if known is None or self.endpoint is not None:
             members = () if callable(self.endpoint) else await names.in_members(self.choices.members)
             settings = replace(settings, members=absolute_members(members))
-            if known is not None and target is not None and is_member(known.endpoint, settings.members):
+            if known is not None and target is not None and stays(known.endpoint, settings.members):
                 target = known.service_url, known.endpoint
+            if known is not None:
+                check_rows_fit(known, settings.members, "begin a run of another name")
         if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
         check_usable(settings, display_name)

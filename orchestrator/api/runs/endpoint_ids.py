@@ -22,7 +22,7 @@ from orchestrator.settings.connection_settings import PROFILE, ConnectionSetting
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.monitoring.target_file import read_targets
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
-from orchestrator.settings.sources import choose, chosen_pool, is_pool
+from orchestrator.settings.sources import KEPT_MEMBERS, choose, chosen_pool, is_pool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -105,8 +105,12 @@ class EndpointNames:
                 chosen_pool(ConfigurationFile.at(self.config), Given(tuple(texts), key), {}) if is_pool(texts) else None
             )
             endpoints = texts[-1:] if pool is None else pool.endpoints
-            settings[key] = (",".join([await self.id_of(each, told) for each in endpoints]),)
+            ids = [await self.id_of(each, told) for each in endpoints]
+            settings[key] = (",".join(ids),)
             settings = {**({} if pool is None else {at: each.texts for at, each in pool.layer.items()}), **settings}
+            if pool is not None and pool.members:
+                members = [replace(each, endpoint=id_) for each, id_ in zip(pool.members, ids, strict=True)]
+                settings[KEPT_MEMBERS] = (msgspec.json.encode(members).decode(),)
             if is_pods(settings[key][0]):
                 choices = choose({run_request.ENDPOINT.name: settings[key][0], "config": self.config}, {})
                 settings[run_request.POD_TEMPLATE.key] = (msgspec.json.encode(choices.pod_template).decode(),)

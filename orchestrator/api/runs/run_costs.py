@@ -143,6 +143,7 @@ def _members(run: Run, executions: Executions, outstanding: Mapping[int, int]) -
         MemberStatus.counted(
             names[number],
             took.get(number, DurationTotals()),
+            via=run.settings.at(names[number]).via,
             price=run.settings.price_at(names[number]),
             outstanding=outstanding.get(number, 0),
             batch_discount=run.settings.batch_discount,

@@ -8,10 +8,10 @@ from orchestrator.api.runs.next_command import resume_other_command
 from orchestrator.api.runs.process_commands import rebind
 from orchestrator.api.runs.run_defaults import process_defaults
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
+from orchestrator.api.runs.settings_check import check_rows_fit, check_run_endpoint, check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.profiles import endpoint_at
-from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local, is_member
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, absolute_members, is_local, stays
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.sources import sources_of
@@ -129,6 +129,8 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console:
     """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
     url, endpoint = _target(request, known)
     check_run_endpoint(request.settings or known.settings, endpoint, request.members)
+    if request.source is None and request.members:
+        check_rows_fit(known, absolute_members(request.members), "give its input again: then they are checked for that")
     if (known.service_url, known.endpoint) == (url, endpoint):
         return known
     before = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
@@ -199,7 +201,7 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
     A resume stays at the service of `known`, and at its endpoint unless it names another. So does a run whose endpoint
     is one of the pool that is named.
     """
-    if known is not None and is_member(known.endpoint, absolute_members(request.members)):
+    if known is not None and stays(known.endpoint, absolute_members(request.members)):
         return known.service_url, known.endpoint
     if request.endpoint is None:
         assert known is not None

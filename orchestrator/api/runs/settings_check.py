@@ -4,6 +4,8 @@ endpoint, and with who is to reach that.
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import MemberSettings
@@ -17,7 +19,7 @@ from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.connection_settings import whose
-from orchestrator.settings.run_checks import WORKER_SETTINGS, changes_workers
+from orchestrator.settings.run_checks import WORKER_SETTINGS, changes_workers, check_lanes
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName
@@ -53,13 +55,30 @@ def check_run_endpoint(
         raise UsageError(f"{endpoint} is pods of a template, and the run is not for these; begin another one for them")
     if template is not None and not is_pods(endpoint):
         raise UsageError(f"the run is for pods of the template {template.name}, and {endpoint} is none of these")
-    at_urls = {is_url(each) for each in (endpoint, *(each.endpoint for each in members))}
-    if len(at_urls) > 1:
+    settings = replace(settings, members=tuple(members))
+    check_lanes(settings, name)
+    for each in [member.endpoint for member in members] or [endpoint]:
+        _check_lane_at(each, settings.at(each), name)
+
+
+def check_rows_fit(run: Run, members: Sequence[MemberSettings], cure: str) -> None:
+    """Raises `UsageError` where jobs of `run`, whose input is not read again, would leave by a lane for which its rows
+    were not checked, as these are the `members` of its pool from now on. `cure` is what helps, in words.
+    """
+    checked = {*run.settings.vias}
+    if not checked.isdisjoint({Via.QUEUE, Via.BOTH}):
+        checked |= {Via.QUEUE, Via.SYNC, Via.BOTH}  # what may leave by /run may by any of them
+    further = [via for via in replace(run.settings, members=tuple(members)).vias if via not in checked]
+    if further:
         raise UsageError(
-            "a pool is made of endpoints of the service, or of URLs, and not of both: all jobs of a run leave by one"
-            " lane"
+            f"the rows of {run.name} were checked for {' and '.join(run.settings.vias)}, and this pool sends them by"
+            f" {further[0]}, too; {cure}"
         )
-    if True not in at_urls:
+
+
+def _check_lane_at(endpoint: str, settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where jobs cannot leave for `endpoint` by the lane of the run's `settings` there."""
+    if not is_url(endpoint):
         if settings.via is Via.HTTP:
             raise UsageError(
                 f"{name(run_settings.VIA)} {Via.HTTP} is for a server at a URL, and {endpoint} is none; give its URL as"
@@ -68,9 +87,10 @@ def check_run_endpoint(
         _check_has_batches(settings, endpoint, name)
         return
     if settings.via.has_queue:
+        its_own = "" if not settings.members else f" or a {run_settings.VIA.key} in its table of the configuration file"
         raise UsageError(
             f"{endpoint} is a URL, and what is there has no queue; say how it takes requests, with"
-            f" <setting via={Via.OPENAI}> or <setting via={Via.HTTP}>"
+            f" <setting via={Via.OPENAI}> or <setting via={Via.HTTP}>{its_own}"
         )
     for setting in WORKER_SETTINGS:
         if changes_workers(settings, setting):

@@ -29,6 +29,8 @@ def members_table(members: Sequence[MemberStatus], *, width: int | None = None) 
         _column(members, "cost", lambda each: "" if each.cost is None else money(each.cost)),
     ]
     shown = [each for each in columns if any(each.cells)]
+    if len({each.via for each in members}) > 1:
+        shown.insert(0, tables.Figures("via", [each.via for each in members], is_right=False))
     if any(each.state is not None for each in members):
         states = [each.state or "left" for each in members]
         styles = ["dim" if each.state is None else _STYLES[each.state] for each in members]

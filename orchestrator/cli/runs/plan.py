@@ -156,7 +156,9 @@ def member_shares(members: Sequence[MemberPlan], width: int | None = None) -> "T
     def column(heading: str, cell: Callable[[MemberPlan], str | None], can_go: int = 0) -> tables.Figures:
         return tables.Figures(heading, [cell(each) or "-" for each in members], can_go=can_go)
 
+    via = tables.Figures("via", [each.via for each in members], is_right=False)
     figures = (
+        *((via,) if len({*via.cells}) > 1 else ()),
         column("jobs", lambda each: f"{each.jobs:,}"),
         column("share", lambda each: f"{each.share:.0%}"),
         column("jobs/s", lambda each: None if each.jobs_per_s is None else f"{each.jobs_per_s:.3g}"),

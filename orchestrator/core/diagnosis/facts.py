@@ -52,8 +52,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     endpoint: str
     service_url: str = ""
-    elsewhere: Sequence[str] = ()
-    """Other endpoints of its service, to which jobs of it were sent again."""
+    elsewhere: Sequence[tuple[str, str]] = ()
+    """Other endpoints, to which jobs of it were sent, too, each with the URL of its service."""
 
     members: Sequence[MemberTrouble] = ()
     """Those of its pool, as that process says."""
@@ -135,7 +135,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def places(self) -> list[tuple[str, str]]:
         """The endpoints at which jobs of it may be, each with the URL of the service."""
-        return [(endpoint, self.service_url) for endpoint in (self.endpoint, *self.elsewhere)]
+        return [(self.endpoint, self.service_url), *self.elsewhere]
 
     @property
     def unfinished(self) -> int:

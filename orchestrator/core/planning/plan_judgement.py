@@ -50,7 +50,7 @@ def of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | None) -
     if times is None:
         return
     fastest_us = times.quantile_us(FASTEST)
-    if fastest_us + line.trip_us >= terms.ttl_us:
+    if line.via.has_queue and fastest_us + line.trip_us >= terms.ttl_us:
         yield (
             f"the TTL ({about(terms.ttl_us)}) deletes nearly every job before its end: even the fastest executions take"
             f" {about(fastest_us)}"
@@ -88,7 +88,8 @@ def doubts_of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | 
     if times is None:
         return
     slowest_us, fastest_us = times.quantile_us(SLOWEST), times.quantile_us(FASTEST)
-    for name, most_us in (("TTL", terms.ttl_us), ("execution timeout", terms.execution_timeout_us)):
+    of_queue = (("TTL", terms.ttl_us),) if line.via.has_queue else ()
+    for name, most_us in (*of_queue, ("execution timeout", terms.execution_timeout_us)):
         if fastest_us + line.trip_us < most_us <= slowest_us:
             share = sum(each > most_us for each in times.executions_us) / len(times.executions_us)
             yield f"the {name} ({about(most_us)}) ends {share:.0%} of the executions"

@@ -7,6 +7,7 @@ import msgspec
 
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.gates.scaling_override import WorkerRange
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.pools.member import Prefer
@@ -102,6 +103,9 @@ class MemberPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a member of a pool will do. Seconds; None: nobody knows."""
 
     endpoint: str
+    via: Via
+    """By which lane jobs leave for it."""
+
     unwell: str | None
     """What is wrong with it now, for people: then it is reckoned without it."""
 

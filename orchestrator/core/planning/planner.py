@@ -134,6 +134,7 @@ def _member(part: Part, batch: Batch, terms: Terms) -> MemberPlan:
     candidate, times, likely = part.candidate, part.candidate.known.times, part.likely
     return MemberPlan(
         endpoint=candidate.endpoint,
+        via=candidate.line.via,
         unwell=candidate.unwell,
         jobs=part.jobs,
         share=part.jobs / batch.jobs if batch.jobs else 0.0,

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.costs import MILLISECONDS, DurationTotals
+from orchestrator.core.lanes.via import Via
 from orchestrator.units import MINUTE_US
 
 SPILL_AFTER_US_DEFAULT: Final = 2 * MINUTE_US
@@ -31,6 +32,18 @@ class MemberSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     """None: what the run says of all of them. So it is with the next."""
 
     budget_per_day: float | None = None
+    via: Via | None = None
+    path: str | None = None
+
+
+def lane_at(members: Sequence[MemberSettings], endpoint: str, via: Via, path: str) -> tuple[Via, str]:
+    """By which lane jobs leave for `endpoint`, and for which path there: what is said of that member, else of all of
+    them (`via`, with `path`).
+    """
+    for each in members:
+        if each.endpoint == endpoint:
+            return via if each.via is None else each.via, path if each.path is None else each.path
+    return via, path
 
 
 def price_at(members: Sequence[MemberSettings], endpoint: str, price: float | None) -> float | None:

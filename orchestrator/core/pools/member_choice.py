@@ -8,7 +8,8 @@ execution, and a wait for as many of those before it as are more than are execut
 *even*: where something is to be known of each, as many go to each as to the others.
 
 How fast a member is may be found to be wrong. So none has more waiting than what it ends within `AHEAD_US`, and one of
-which nothing is known takes more only as jobs end there.
+which nothing is known takes more only as jobs end there. What a server without a queue was given stays there: while
+nothing is known of it, it has few, or a small part of what waits.
 """
 
 import math
@@ -31,6 +32,9 @@ how fast members are is not known well."""
 FIRST: Final = 4
 """So many jobs a member gets of which nothing is known, or twice its workers if that is more, and twice as many as have
 succeeded. It gets no more where so many have failed one after another, and not so at another member."""
+
+UNKNOWN_SHARE: Final = 4
+"""A server without a queue, of which nothing is known, may have this part of its even share of what waits."""
 
 NEAR_US: Final = 1_000.0
 """To within this time it is found out when all will have ended."""
@@ -55,6 +59,9 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     workers: int = 0
     """How many work, or could, as the service says; 0 where it does not."""
 
+    has_queue: bool = True
+    """Whether jobs can wait there, and are told of; else it is a server that executes whatever it is given at once."""
+
     is_tried: bool = False
     """Whether it was not well until now: then it has one job at a time."""
 
@@ -78,7 +85,7 @@ class PoolFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def rooms(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, int]:
     """How many more jobs each of `members` may take now, which are in the order of their prices, cheapest first."""
-    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    speeds = {number: _Speed(facts, members.values(), pool.waiting) for number, facts in members.items()}
     if pool.is_even:
         return dict.fromkeys(members, 0) | _even(pool, {n: speed for n, speed in speeds.items() if not speed.is_out})
     if pool.prefer is Prefer.CHEAP:
@@ -102,7 +109,7 @@ def surpluses(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, 
     """How many of the jobs that wait at each of `members` others would end long before it: as where the first one had
     all of them before there were others, or has fewer workers by now.
     """
-    speeds = {number: _Speed(facts, members.values()) for number, facts in members.items()}
+    speeds = {number: _Speed(facts, members.values(), pool.waiting) for number, facts in members.items()}
     found: dict[int, int] = {}
     gain_us = GAIN_US + (pool.patience_us if pool.prefer is Prefer.CHEAP else 0)
     for number, speed in speeds.items():
@@ -115,10 +122,13 @@ def surpluses(pool: PoolFacts, members: Mapping[int, MemberFacts]) -> dict[int, 
 
 
 class _Speed:
-    """How fast a member is thought to be, beside the `others`."""
+    """How fast a member is thought to be, beside the `others`, while so many jobs are `waiting` for any of them."""
 
-    def __init__(self, facts: MemberFacts, others: Collection[MemberFacts]) -> None:
+    def __init__(self, facts: MemberFacts, others: Collection[MemberFacts], waiting: int = 0) -> None:
         self._facts = facts
+        self._first = max(FIRST, 2 * facts.workers)
+        if not facts.has_queue:
+            self._first = max(self._first, waiting // (UNKNOWN_SHARE * len(others)))
         execution_us = facts.execution_us
         if execution_us is None:  # of whom nothing is known is taken to be like the others
             known = [each.execution_us for each in others if each.execution_us is not None]
@@ -164,7 +174,8 @@ class _Speed:
         elif self.is_out:
             most = 0
         elif not self.is_known:
-            most = min(most, max(FIRST, 2 * facts.workers) + 2 * facts.succeeded)
+            first = self._first + 2 * facts.succeeded
+            most = min(most, first) if facts.has_queue else first
         return max(0, most - facts.at_service)
 
     def late_for(self, by_us: float) -> int:

@@ -32,9 +32,10 @@ from orchestrator.settings.words_and_defaults import OnUncertain
 class Endpoint:
     """One endpoint of the service, as this process uses it.
 
-    `id` is its number in the ledger. `warn` says something that the user should not miss, in which `word` words what
-    people can do. `homes` says where the jobs of pools wait. `owed` is woken when something is to be cancelled at the
-    service, and `scrub` takes secrets out of what the service says.
+    `id` is its number in the ledger. `settings_of` has the settings of runs as they are here. `warn` says something
+    that the user should not miss, in which `word` words what people can do. `homes` says where the jobs of pools wait.
+    `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of what the service
+    says.
     """
 
     id: int

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.text.durations import Policy
@@ -57,6 +58,9 @@ class RowMapper:
     """Whether the jobs are resumable: their inputs get a member of their own then."""
 
     now: Callable[[], int]
+    vias: Sequence[Via] = (Via.QUEUE,)
+    """By which lanes its jobs leave."""
+
     call: Call | None = field(init=False, default=None)
     """The one that is under way."""
 
@@ -134,7 +138,9 @@ class RowMapper:
 
     def _rows(self, parent: str, line: int, texts: Sequence[bytes]) -> Iterator[Row]:
         """Their ids are their parent's, with a number where there are several."""
-        reader = RowReader(self.variables, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable)
+        reader = RowReader(
+            self.variables, self.policy, self.webhook_bytes, self.body_bytes_max, self.is_resumable, self.vias
+        )
         for number, text in enumerate(texts):
             row = reader.read(number + 1, text)
             if not isinstance(row, Row):

@@ -11,6 +11,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.endpoint.run_homes import RunHomes
+from orchestrator.engine.endpoint.settings_there import SettingsThere
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import Console
@@ -105,9 +106,9 @@ class EndpointRegistry:
             id=run.endpoint_id,
             api=api,
             clock=self._dependencies.clock,
-            settings_of=self.settings_of,
+            settings_of=SettingsThere(self.settings_of, run.endpoint),
             retries=self.retries,
-            webhooks=webhooks,
+            webhooks=webhooks and not api.is_by_url,
             warn=self._console.warn,
             homes=self.homes,
             owed=self.owed,

@@ -223,8 +223,7 @@ class RunHost:
         where no job of it could be sent there.
         """
         if not endpoint.startswith(LOCAL):  # a function is there once it is loaded
-            self.endpoints.services.check_may_move(run, endpoint)
-            api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
+            api = await self._check(self.endpoints.services.moved(run, endpoint))
             if (why := await refusal(api)) is not None:
                 raise UsageError(f"{why}: {api.url}")
         there = await self.ledger.runs.at_endpoint(run, endpoint)

@@ -169,7 +169,7 @@ class RunRegistry:
             endpoint=served.endpoint,
             ledger=self._ledger,
             builder=RequestBuilder(
-                lambda: self.settings_of[run.id],
+                lambda: served.endpoint.settings_of[run.id],
                 self._endpoints.services.row_variables,
                 self._webhook,
                 run_key=f"{run.created_at}/{run.id}",

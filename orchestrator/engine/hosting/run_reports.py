@@ -71,12 +71,13 @@ def _members(session: RunSession, pool: RunPool, runs: RunRegistry) -> Iterator[
     outstanding = {number: len(endpoint.outstanding.plan.of_run(run)) for number, endpoint in endpoints.items()}
     members = runs.members_of(run)
     for number in members_first(names, members, lambda number: took[number].ended or outstanding[number]):
-        price, there = settings.price_at(names[number]), outstanding[number]
+        name, there = names[number], outstanding[number]
+        via, price = settings.at(name).via, settings.price_at(name)
         found = MemberStatus.counted(
-            names[number], took[number], price=price, outstanding=there, batch_discount=settings.batch_discount
+            name, took[number], via=via, price=price, outstanding=there, batch_discount=settings.batch_discount
         )
         if settings.pod_template is not None:
-            found = replace(found, cost=runs.paid_for_pod(run, names[number]))
+            found = replace(found, cost=runs.paid_for_pod(run, name))
         member = pool.members.get(number)
         if member is not None:
             limiter = member.endpoint.api.limiter
@@ -85,8 +86,8 @@ def _members(session: RunSession, pool: RunPool, runs: RunRegistry) -> Iterator[
                 state=member.health.state,
                 why=member.health.why,
                 jobs_per_s=pool.ends[number].per_s() or 0.0,
-                window_used=limiter.figures(settings.via.operation).used,
-                window_allowed=limiter.figures(settings.via.operation).allowance,
+                window_used=limiter.figures(via.operation).used,
+                window_allowed=limiter.figures(via.operation).allowance,
                 throttled=sum(limiter.figures(each).throttled for each in Operation),
             )
         yield found

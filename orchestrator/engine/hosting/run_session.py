@@ -131,7 +131,7 @@ class RunSession(ServedRun):
     @property
     def is_adoptable(self) -> bool:
         """Whether webhooks may tell of its uncertain submissions."""
-        return self.own.endpoint.webhooks and self.run.settings.via.has_queue
+        return any(part.endpoint.webhooks and part.sending.builder.via.has_queue for part in self._parts)
 
     @property
     def is_released(self) -> bool:

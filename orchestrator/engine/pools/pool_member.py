@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import anyio
 
 from orchestrator.core.gates.gates import ANY, Closed, Gate, GateResult, Hold
-from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.pools.member_choice import MemberFacts
 from orchestrator.core.pools.member_health import MemberHealth, MemberSigns, MemberState, usable
 from orchestrator.core.pools.member_outcomes import LatestOutcomes
@@ -19,12 +18,6 @@ from orchestrator.units import SECOND_US
 
 LOOK_S_MAX: Final = 5.0
 """Within this time it is to say how it is."""
-
-AT_URLS: Final = (Operation.HTTP, Operation.OPENAI)
-"""The ways to a server at a URL, of which a run has one."""
-
-AT_ONCE_MAX: Final = 1_000
-"""So many requests at once a server at a URL is thought to take, where nothing limits them."""
 
 MEMBER_UNWELL: Final = "it is a member of a pool that is not well: {}"
 
@@ -77,19 +70,10 @@ class PoolMember:
             per_s=self.pace.per_s,
             succeeded=self.pace.succeeded,
             failed_last=self.outcomes[run].failed_last,
-            workers=self._at_once,
+            workers=0 if self._said is None else usable(self._said),
+            has_queue=self.endpoint.settings_of[run].via.has_queue,
             is_tried=self.health.state is MemberState.TRIED,
         )
-
-    @property
-    def _at_once(self) -> int:
-        """How many jobs it executes at once, as far as is known: a server at a URL does not tell, and takes as many as
-        its limits let there be.
-        """
-        api = self.endpoint.api
-        if api.is_by_url:
-            return max(api.limiter.limit(each).concurrent or AT_ONCE_MAX for each in AT_URLS)
-        return 0 if self._said is None else usable(self._said)
 
     @property
     def ends_every_s(self) -> float:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.errors import UsageError
+from orchestrator.settings.parsers.name_parsers import home_order
 from orchestrator.settings.words_and_defaults import LOCAL
 
 LOCAL_URL: Final = "http://emulator.local"
@@ -46,5 +47,12 @@ def absolute_members(members: Sequence[MemberSettings]) -> tuple[MemberSettings,
 
 
 def is_member(endpoint: str, members: Sequence[MemberSettings]) -> bool:
-    """Whether `endpoint` is one of the `members` of a pool: then a run that is there stays where it is."""
+    """Whether `endpoint` is one of the `members` of a pool."""
     return any(each.endpoint == endpoint for each in members)
+
+
+def stays(endpoint: str, members: Sequence[MemberSettings]) -> bool:
+    """Whether a run that is at `endpoint` stays there, whose pool are these `members`: it is one of them, and none is
+    at the service where it is not itself.
+    """
+    return is_member(endpoint, members) and home_order(endpoint) <= min(home_order(each.endpoint) for each in members)

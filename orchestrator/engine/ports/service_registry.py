@@ -15,11 +15,11 @@ from orchestrator.core.service.profiles import address_of, is_by_url, is_same_ac
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
+from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT, is_member
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, whose
+from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, place_for, whose
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL
 
@@ -77,12 +77,16 @@ class ServiceRegistry:
             f" with <setting service-key={run.service_url}=env:NAME>"
         )
 
-    def check_may_move(self, run: Run, endpoint: str) -> None:
-        """Raises `UsageError` where jobs of `run` cannot be sent again at `endpoint`, wherever that is."""
+    def moved(self, run: Run, endpoint: str) -> Run:
+        """`run` as it would be at `endpoint`. Raises `UsageError` where no job of it can be sent again there."""
         if run.service_url == LOCAL:
             raise UsageError(f"{run.name} runs a function of yours, and has no other endpoint")
-        if is_url(endpoint) is not is_by_url(run.service_url):
-            raise UsageError(f"{run.name} is at {run.endpoint}: jobs go from the service to no URL, nor the other way")
+        if is_url(endpoint) is not is_by_url(run.service_url) and not is_member(endpoint, run.settings.members):
+            raise UsageError(
+                f"{run.name} is at {run.endpoint}: jobs go from the service to no URL, nor the other way, but to a"
+                " member of its pool"
+            )
+        return replace(run, service_url=place_for(endpoint, run.service_url), endpoint=endpoint)
 
     async def endpoint_of(self, run: Run, settings: RunSettings) -> ServerlessEndpoint:
         """The endpoint of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""

@@ -16,7 +16,7 @@ Problems are values, one for each bad line, so that all are seen.
 
 import difflib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -87,8 +87,8 @@ class RowReader:
 
     `variables` resolves the references of `s3Config`. `run_policy` applies where a row's own policy is silent, and
     `webhook_bytes` is the length of the webhook URL (0: none): both only count towards `body_bytes_max`, the limit of
-    a whole request body by `/run`. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `via`:
-    how the jobs are to reach their worker, which not every row can.
+    a whole request body by `/run`. `is_resumable`: the inputs are given a `resume`, which has to fit in, too. `vias`:
+    by which lanes the jobs are to reach their workers, all of which have to take each row.
     """
 
     def __init__(
@@ -98,15 +98,17 @@ class RowReader:
         webhook_bytes: int,
         body_bytes_max: int,
         is_resumable: bool = False,
-        via: Via = Via.QUEUE,
+        vias: Sequence[Via] = (Via.QUEUE,),
     ) -> None:
         self._variables = variables
         self._run_policy = run_policy
         self._run_policy_bytes = _policy_bytes(run_policy)
         self._webhook_bytes = webhook_bytes and len(b',"webhook":""') + webhook_bytes
-        self._body_bytes_max = via.body_bytes_max(body_bytes_max)
+        self._body_bytes_max = min(via.body_bytes_max(body_bytes_max) for via in vias)
         self._is_resumable = is_resumable
-        self._via = via
+        self._vias = frozenset(vias)
+        self._has_queue = any(via.has_queue for via in vias)
+        self._past_queue = next((via for via in vias if not via.has_queue), None)
         self._form: _Form | None = None
         self._form_line = 0
 
@@ -132,10 +134,10 @@ class RowReader:
             return problem_of(number, error)
 
     def _of_request(self, number: int, _text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
-        if self._via is Via.HTTP:
+        if Via.HTTP in self._vias:
             raise ValueError(f"requests of an OpenAI Batch file go by <setting via={Via.OPENAI}>")
         custom_id, input_ = input_of(members)
-        if self._via.has_queue:
+        if self._has_queue:
             check_not_streamed(bytes(members["body"]))
         return self.row_of(number, input_, custom_id, _given(members, METADATA))
 
@@ -183,17 +185,17 @@ class RowReader:
                     f'its input has a "{RESUME}"; under this key a resumable job is given what it goes on from: use'
                     " another one"
                 )
-        if self._via is Via.OPENAI:
+        if Via.OPENAI in self._vias:
             direct_request(input_)
-        if self._via is Via.BATCH and (policy is not None or s3_config is not None):
+        if Via.BATCH in self._vias and (policy is not None or s3_config is not None):
             raise ValueError(
                 f"a request in a batch has an input and nothing else; <setting via={Via.QUEUE}> takes more"
             )
-        if not self._via.has_queue:
-            _refuse_of_queue(self._via, policy, s3_config)
+        if self._past_queue is not None:
+            _refuse_of_queue(self._past_queue, policy, s3_config, is_beside_queue=self._has_queue)
         self._check_size(len(input_) + extra_bytes)
         form = canonical(input_)
-        if form == b"{}" and self._via is not Via.HTTP:
+        if form == b"{}" and self._vias != {Via.HTTP}:
             raise ValueError("the input is empty; the service would drop the job")
         digest = hashlib.sha256(form)
         return Row(
@@ -249,10 +251,17 @@ class RowReader:
             raise OversizeError(f"its request would have {size}; {TOO_LARGE_ADVICE}")
 
 
-def _refuse_of_queue(via: Via, policy: bytes | None, s3_config: bytes | None) -> None:
-    """What a row asks for that a request past the queue cannot say."""
+def _refuse_of_queue(via: Via, policy: bytes | None, s3_config: bytes | None, *, is_beside_queue: bool) -> None:
+    """What a row asks for that a request past the queue cannot say. `is_beside_queue`: it may go to a queue as well,
+    and its wishes about that hold there.
+    """
+    if is_beside_queue and s3_config is not None:
+        raise ValueError(
+            f"s3Config is for workers that take jobs from the service's queue, and a member of the pool has"
+            f" <setting via={via}>, which goes past it"
+        )
     own = NO_POLICY if policy is None else decode_policy(policy)
-    if s3_config is not None or own != Policy(execution_timeout_ms=own.execution_timeout_ms):
+    if not is_beside_queue and (s3_config is not None or own != Policy(execution_timeout_ms=own.execution_timeout_ms)):
         raise ValueError(
             f"s3Config, ttl and lowPriority are for jobs in the service's queue, and <setting via={via}> goes past it"
         )

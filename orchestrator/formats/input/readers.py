@@ -56,7 +56,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     webhook_bytes: int = 0
     body_bytes_max: int = BODY_BYTES_MAX
     is_resumable: bool = False
-    via: Via = Via.QUEUE
+    vias: Sequence[Via] = (Via.QUEUE,)
     problems_max: int = PROBLEMS_READ_MAX
     is_left_out: Callable[[Path], bool] = lambda _: False
     """Which files of a folder are none of its inputs."""
@@ -72,7 +72,7 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             self.webhook_bytes,
             self.body_bytes_max,
             is_resumable=self.is_resumable,
-            via=self.via,
+            vias=self.vias,
         )
 
     def records(self) -> RecordReader:

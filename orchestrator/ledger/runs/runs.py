@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_c
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.profiles import is_by_url
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.schema.row_codec import columns
@@ -38,6 +39,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: int
     """Rows of the latest accepted input."""
+
+    @property
+    def via(self) -> Via:
+        """By which lane its jobs leave for that endpoint."""
+        return self.settings.at(self.endpoint).via
 
     @property
     def is_at_url(self) -> bool:

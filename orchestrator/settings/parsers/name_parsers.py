@@ -7,7 +7,7 @@ from typing import Final
 
 from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
-from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_url, url_endpoint
+from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url, looks_like_url, url_endpoint
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
 
@@ -40,6 +40,11 @@ def members_in(text: str) -> tuple[str, ...]:
         if text.startswith(LOCAL) and not any(part.startswith(LOCAL) for part in parts[1:]):
             return (text,)  # a file's name may have commas
         raise
+
+
+def home_order(endpoint: str) -> tuple[bool, bool]:
+    """By which of a pool's endpoints its run is, the least of all: at the service if it can, else at a URL."""
+    return endpoint.startswith(LOCAL), is_url(endpoint)
 
 
 def _parse_single(text: str) -> str:

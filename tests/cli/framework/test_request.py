@@ -172,7 +172,7 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint https://x --via http --path generate", '--path: "generate" is no path; write it as in /generate, without a query (?)'),
         ("run i.jsonl --endpoint https://x --via http --path /../x", '--path: "/../x" is no path; write it as in /generate, without a query (?)'),
         ("run i.jsonl --endpoint https://x --via http --stream", "--stream is for jobs in the service's queue, and --via http goes past it; leave one out"),
-        ("run i.jsonl --endpoint https://x,abc1 --via openai", "a pool is made of endpoints of the service, or of URLs, and not of both: all jobs of a run leave by one lane"),
+        ("run i.jsonl --endpoint https://x,local:f.py:f --via http", "--via http is for a server at a URL, and local:f.py:f is none; give its URL as --endpoint"),
         ("run i.jsonl --endpoint local:f.py", '--endpoint: "local:f.py" names no function; write local:FILE.py:FUNCTION'),
         ("run i.jsonl --endpoint local:f.py:a-b", '--endpoint: "local:f.py:a-b" names no function; write local:FILE.py:FUNCTION'),
         ("run i.jsonl --endpoint abc1", "there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=... (RUNPOD_API_KEY is accepted too; an emulator takes any)\nor run without an account: --endpoint local:FILE.py:FUNCTION"),

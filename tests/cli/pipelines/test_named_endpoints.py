@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.flows.stage_settings import stage_choices
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pods.pod_template import PodTemplate
-from orchestrator.core.pools.member import Prefer
+from orchestrator.core.pools.member import MemberSettings, Prefer
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.run_settings import RunSettings
 from tests.cli.command_line import call
@@ -61,12 +62,25 @@ def test_a_pool() -> None:
     assert ([each.endpoint for each in found.members], found.prefer) == (["abc123", "def456"], Prefer.CHEAP)
 
 
+def test_a_pool_keeps_the_lanes_and_prices_of_its_members() -> None:
+    pipeline('endpoint = "abc123, https://host/v1/"\nprefer = "cheap"')
+    with Path("orchestrator.toml").open("a", encoding="utf-8") as file:
+        file.write('[endpoints."https://host/v1"]\nvia = "http"\npath = "/work"\nprice-per-second = 0.2\n')
+        file.write("[endpoints.abc123]\nprice-per-second = 0.1\n")
+    assert call(["apply", "p.toml"], environment=KEY).exit_code == 0
+    assert settings().members == (
+        MemberSettings("abc123", 0.1),
+        MemberSettings("https://host/v1", 0.2, via=Via.HTTP, path="/work"),
+    )
+
+
 @pytest.mark.parametrize(
     ("stage", "told"),
     [
         ('endpoint = "pods:vllm"', "cap: stage.a: pods:vllm is a URL, and what is there has no queue"),
         ('endpoint = "pods:vlm"\nvia = "http"', "has no [pod-templates.vlm]; did you mean vllm?"),
         ('endpoint = "abc123"\npods = 2', "needs to know what pods"),
+        ('endpoint = "abc123,https://x"', "cap: stage.a: https://x is a URL, and what is there has no queue"),
         ('endpoint = "pool:caption"', "has no [pools.caption]; did you mean captions?"),
     ],
 )

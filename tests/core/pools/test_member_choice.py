@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestrator.core.pools.member import Prefer
 from orchestrator.core.pools.member_choice import AHEAD_US, FIRST, MemberFacts, PoolFacts, rooms, soonest, surpluses
@@ -46,6 +47,15 @@ def test_of_whom_nothing_is_known_gets_few_and_more_as_they_end() -> None:
     assert rooms(PoolFacts(waiting=1_000), {1: with_workers})[1] == 60
     some = MemberFacts(at_service=3, succeeded=10, execution_us=S, workers=2)
     assert rooms(PoolFacts(waiting=1_000), {1: some})[1] == 21
+
+
+def test_a_server_without_a_queue_of_which_nothing_is_known_gets_a_small_part_of_what_waits() -> None:
+    server, endpoint = MemberFacts(at_service=0, has_queue=False), known(4)
+    assert rooms(PoolFacts(waiting=20), {1: server, 2: endpoint})[1] <= FIRST, "it keeps whatever it is given"
+    assert rooms(PoolFacts(waiting=8_000), {1: server, 2: endpoint})[1] == 1_000
+    assert rooms(PoolFacts(waiting=8_000), {1: replace(server, at_service=900, succeeded=50), 2: endpoint})[1] == 200
+    fast = replace(known(4), has_queue=False)
+    assert rooms(PoolFacts(waiting=70), {1: fast, 2: endpoint}) == {1: 35, 2: 35}
 
 
 def test_who_has_only_failed_gets_nothing_unless_all_have() -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.service.endpoint_headers import read_headers
 from orchestrator.core.service.profiles import is_by_url
 from orchestrator.core.text.durations import Policy
@@ -146,9 +147,14 @@ async def test_a_stream_is_gathered_and_one_that_is_cut_is_uncertain(tmp_path: P
 async def test_at_another_url_jobs_may_be_tried_again_and_at_the_service_not(tmp_path: Path) -> None:
     async with process(tmp_path / "db", server(), jobs=1, settings=BY_HTTP, endpoint="http://pod.example") as p:
         services = p.engine.endpoints.services
-        services.check_may_move(p.run, "http://other.example")
+        there = services.moved(p.run, "http://other.example")
+        assert (there.service_url, there.endpoint) == (p.run.service_url, "http://other.example")
         with pytest.raises(UsageError, match="jobs go from the service to no URL, nor the other way"):
-            services.check_may_move(p.run, "abc123")
+            services.moved(p.run, "abc123")
+        pooled = replace(
+            p.run, service_url=SERVICE_URL, settings=replace(BY_HTTP, members=(MemberSettings("http://other.example"),))
+        )
+        assert services.moved(pooled, "http://other.example").service_url == p.run.service_url, "a member of its pool"
 
 
 async def test_a_stage_of_a_pipeline_may_be_at_a_url(tmp_path: Path) -> None:

@@ -6,9 +6,13 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.emulator.jobs.scaling_rules import Scaling
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, Pooled, pooled
+from tests.engine.pools.pooled import MIDDLE, QUICK, SLOW, SPEEDS, Pooled, pooled, server_at
+from tests.simulation.world import SERVER_PATH
 
 OTHER: Final = "another"
 NO_MACHINE: Final = Scaling(workers_min=6, workers_max=6, machines=0)
@@ -32,6 +36,14 @@ async def of_speeds(folder: Path) -> Goal:
     async with pooled(folder, SPEEDS, jobs=1_400) as pool:
         took_s = await pool.run()
         return Goal(took_s * sum(SPEEDS.values()) / 1_400 - 1, pool.service.paid - len(await pool.p.results()))
+
+
+async def of_lanes(folder: Path) -> Goal:
+    """A queue, and a server at a URL that is as fast."""
+    members = (MemberSettings(SLOW), MemberSettings(server_at(QUICK), via=Via.HTTP, path=SERVER_PATH))
+    async with pooled(folder, {SLOW: 8, QUICK: 8}, jobs=1_400, settings=RunSettings(members=members)) as pool:
+        took_s = await pool.run()
+        return Goal(took_s * 16 / 1_400 - 1, pool.service.paid - len(await pool.p.results()))
 
 
 async def of_troubles(folder: Path, *, seconds: float, dying: str, starving: str) -> Goal:

@@ -16,7 +16,7 @@ from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
-from tests.simulation.world import ENDPOINT, SimulatedService, Work, echo
+from tests.simulation.world import ENDPOINT, URL, SimulatedService, Work, echo
 
 SLOW, MIDDLE, QUICK = ENDPOINT, "twice", "four-times"
 SPEEDS = {SLOW: 4, MIDDLE: 8, QUICK: 16}
@@ -32,15 +32,21 @@ class DyingTransport(httpx.AsyncBaseTransport):
         self.before_cancel: Callable[[], Awaitable[None]] | None = None
         """What happens before a `/cancel` gets there."""
 
+        self.cuts_off: set[str] = set()
+        """The endpoints whose answers to jobs are lost."""
+
         self.loses_cancels = False
         """Whether the answer to a `/cancel` is lost."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self.before_cancel is not None and "/cancel/" in request.url.path:
             await self.before_cancel()
-        if request.url.path.split("/")[2] in self._dead:
+        endpoint = request.url.path.split("/")[2]
+        if endpoint in self._dead:
             raise NotSent("the connection was refused")
         answer = await self._way.handle_async_request(request)
+        if endpoint in self.cuts_off and request.method == "POST":
+            raise Unanswered("its answer was lost")
         if self.loses_cancels and "/cancel/" in request.url.path:
             raise Unanswered("its answer was lost")
         return answer
@@ -79,6 +85,11 @@ class Pooled:
         await self.p.begin()
         await self.p.finish()
         return (self.p.clock.now() - began_at) / 1_000_000
+
+
+def server_at(endpoint: str) -> str:
+    """The URL at which requests go straight to the workers of a simulated endpoint."""
+    return f"{URL}/v2/{endpoint}/openai"
 
 
 def of(*names: str) -> tuple[MemberSettings, ...]:

@@ -1,17 +1,21 @@
 """How soon a pool is done: with members of different speeds, and as one of them dies and another has no machine."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.engine.pools.goals import of_speeds, of_troubles
+from tests.engine.pools.goals import Goal, of_lanes, of_speeds, of_troubles
 from tests.engine.pools.pooled import MIDDLE, SLOW
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
 
-async def test_members_of_one_two_and_four_times_the_speed_end_together(tmp_path: Path) -> None:
-    found = await of_speeds(tmp_path)
+@pytest.mark.parametrize("play", [of_speeds, of_lanes], ids=["one, two and four times as fast", "a queue and a server"])
+async def test_members_end_together_whatever_their_speeds_and_lanes(
+    play: Callable[[Path], Awaitable[Goal]], tmp_path: Path
+) -> None:
+    found = await play(tmp_path)
     assert found.longer < 0.1
     assert found.twice == 0
 

@@ -170,8 +170,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="doctor asks no endpoint to which jobs were sent again",
         path="orchestrator/core/diagnosis/facts.py::RunState.places",
-        old="for endpoint in (self.endpoint, *self.elsewhere)]",
-        new="for endpoint in (self.endpoint,)]",
+        old="(self.endpoint, self.service_url), *self.elsewhere]",
+        new="(self.endpoint, self.service_url)]",
         tests=(
             "tests/api/inspect/test_elsewhere.py::test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_more",
         ),

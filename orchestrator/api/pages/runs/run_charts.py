@@ -50,7 +50,7 @@ async def run_charts(ledger: Ledger, run: Run, *, window: str | None, ended_at: 
     since = min(since, until - LEAST_US)
     of_run = await ledger.samples.of_run(run.id, since, until)
     of_endpoint = await ledger.samples.of_endpoint(run.endpoint_id, since, until)
-    operation = str(run.settings.via.operation)
+    operation = str(run.via.operation)
     return RunCharts(
         window=window,
         windows=tuple(WINDOWS),
