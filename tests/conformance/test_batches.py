@@ -52,10 +52,15 @@ async def test_a_batch_is_intended_before_it_is_made_and_open_until_it_has_ended
         draft = await ledger.runs.batches.move(batch, BatchStage.DRAFT, remote_id="batch_1", is_by_place=True)
         running = await ledger.runs.batches.move(draft, BatchStage.RUNNING)
         assert running.finalized_at is not None
-        await ledger.runs.batches.tell(running, ServiceBatch(id="batch_1", status="FINALIZED", total=3, failed=1))
+        said = ServiceBatch(id="batch_1", status="FINALIZED", total=3, failed=0)
+        assert (await ledger.runs.batches.tell(running, said)).news_at is None
+        running = await ledger.runs.batches.tell(running, replace(said, failed=1))
+        assert running.news_at is not None
+        assert (await ledger.runs.batches.tell(running, replace(said, failed=1))).news_at == running.news_at
+        assert await ledger.runs.batches.open_by_endpoint() == {batch.endpoint: [running]}
         over = await ledger.runs.batches.move(running, BatchStage.OVER, why=Why.LATE)
         assert await ledger.runs.batches.open_at(batch.endpoint) == []
-        assert await ledger.runs.batches.of_run(run.id) == [replace(over, total=3, failed=1)]
+        assert await ledger.runs.batches.of_run(run.id) == [over]
         assert (over.remote_id, over.is_by_place, over.why) == ("batch_1", True, Why.LATE)
         assert over.ended_at is not None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.diagnosis.facts import LedgerState, MemberTrouble, RunState, Sending
+from orchestrator.core.diagnosis.facts import LedgerState, MemberTrouble, RunState, Sending, StuckBatch
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.pools.member_health import MemberState
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
@@ -56,7 +56,8 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
     controls = seen.controls_of(run)
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
-    waiting = [each for each in said.batches if each.waits]
+    stuck = [each for each in said.batches if each.is_stuck(now)]
+    waiting = [each for each in said.batches if each.waits and each not in stuck]
     return RunState(
         name=run.name,
         endpoint=run.endpoint,
@@ -84,6 +85,16 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         batches_waiting=len(waiting),
         rows_waiting=sum(each.rows for each in waiting),
         batches_wait_us=max((now - (each.finalized_at or now) for each in waiting), default=0),
+        stuck_batches=[
+            StuckBatch(
+                batch=each.batch,
+                rows=each.rows,
+                ended=each.completed + each.failed,
+                quiet_us=now - each.quiet_since,
+                is_overtaken=each.is_overtaken,
+            )
+            for each in stuck
+        ],
         timeout_ms=run.settings.policy.execution_timeout_ms,
         members=[
             MemberTrouble(endpoint=each.endpoint, why=each.why, is_tried=each.state is MemberState.TRIED)

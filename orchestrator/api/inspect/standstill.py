@@ -11,6 +11,7 @@ import msgspec
 
 from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.service_probe import service_state
+from orchestrator.core.diagnosis.causes import Cause, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession, Standstill
@@ -50,26 +51,31 @@ async def _look(engine: Engine, session: RunSession) -> int:
     quiet_us = now - before.since
     if quiet_us >= QUIET_US and now >= before.due_at:
         due_at = now + max(QUIET_US, min(quiet_us // 2, AGAIN_US_MAX))
-        sentence = await _sentence(engine, session)
-        session.standstill = msgspec.structs.replace(before, due_at=due_at, sentence=sentence)
+        found = await _found(engine, session)
+        session.standstill = msgspec.structs.replace(
+            before,
+            due_at=due_at,
+            sentence=None if found is None else found.sentence,
+            is_expected=found is not None and found.cause is Cause.BATCH_WAITS,
+        )
     return quiet_us
 
 
-async def _sentence(engine: Engine, session: RunSession) -> str | None:
+async def _found(engine: Engine, session: RunSession) -> Finding | None:
     run, said = session.run, session.of_run
     service = None if run.service_url == LOCAL else engine.endpoints.services.at(run.service_url)
     is_told = said.unreachable_since is not None or session.controls.pause or session.controls.cancel
     if service is None or session.is_over or is_told:
         return None
-    found: str | None = None
+    found: Finding | None = None
     with anyio.move_on_after(ASKED_S_MAX):
         try:
             facts = await facts_of(engine.ledger, run.name)
             state = await service_state(service, run.service_url, session.run.endpoint, within_s=ASK_S_MAX)
             facts = msgspec.structs.replace(facts, services=[state])
             hold = session.blocked_by
-            sentences = [each.sentence for each in findings(facts) if hold is None or each.sentence != hold.sentence]
-            found = next(iter(sentences), None)  # why that is so, if anything
+            causes = [each for each in findings(facts) if hold is None or each.sentence != hold.sentence]
+            found = next(iter(causes), None)  # why that is so, if anything
         except OrchestratorError:  # renamed or deleted meanwhile, or a ledger that cannot be read: others tell
             return None
     return found

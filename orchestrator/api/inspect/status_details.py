@@ -6,6 +6,7 @@ import msgspec
 
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.run_costs import members_by_run
+from orchestrator.core.batches.stuck import overtaken_before
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
@@ -28,8 +29,9 @@ async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus
     """`status` of `run`, with its batches at the service where its jobs leave in such."""
     if run.settings.via is not Via.BATCH:
         return status
-    batches = ledger.runs.batches
-    found = [batch_status(each, (await batches.counts(each.id)).named) for each in await batches.of_run(run.id)]
+    batches, of_run = ledger.runs.batches, await ledger.runs.batches.of_run(run.id)
+    before = max(map(overtaken_before, of_run), default=0)
+    found = [batch_status(each, (await batches.counts(each.id)).named, overtaken_before=before) for each in of_run]
     return msgspec.structs.replace(status, batches=tuple(found))
 
 

@@ -67,3 +67,10 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     completed: int = 0
     failed: int = 0
+    news_at: int | None = None
+    """When it was last said that more of them have; None before the first."""
+
+    @property
+    def quiet_since(self) -> int:
+        """Since when nothing has come of it."""
+        return self.news_at or self.finalized_at or self.made_at

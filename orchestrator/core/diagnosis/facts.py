@@ -46,6 +46,21 @@ class MemberTrouble(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it gets single jobs by now, which find out whether it is well again."""
 
 
+class StuckBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of a run at the service of which nothing comes any more."""
+
+    batch: str | None
+    """What the service calls it."""
+
+    rows: int
+    ended: int
+    """How many of them have ended, as the service said last."""
+
+    quiet_us: int
+    is_overtaken: bool = False
+    """Whether one that was finalized later has ended."""
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """One run, by its ledger and by what the process at work says of it."""
 
@@ -69,6 +84,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     batches_wait_us: int = 0
     """For how long the first of them has waited."""
+
+    stuck_batches: Sequence[StuckBatch] = ()
+    """Those of its batches of which nothing comes any more, by what the process at work says."""
 
     timeout_ms: int | None = None
     """How long an execution of it may take, as it says itself; None: each endpoint goes by what is set of it."""

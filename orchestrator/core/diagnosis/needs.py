@@ -102,6 +102,9 @@ def _of_run(facts: NeedFacts, found: Finding, run: RunState, place: RunPlace) ->
     if found.cause is Cause.RESULTS_EXPIRE:
         expires_at = facts.diagnosis.now + (run.safe_us or 0)
         return replace(need, kind=NeedKind.EXPIRING, expires_at=expires_at, since=since)
+    if found.cause is Cause.BATCH_STUCK:
+        quiet_us = max(each.quiet_us for each in run.stuck_batches)
+        return replace(need, since=facts.diagnosis.now - quiet_us, cure=Cure.CHANGE_BRAKES)
     if found.cause is Cause.NO_PROCESS:
         return replace(need, kind=NeedKind.NOBODY, since=since)
     hold = run.blocked_by if facts.diagnosis.is_worked_on else run.hold

@@ -6,6 +6,7 @@ Whatever a gate says is said here in the gate's words.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from orchestrator.core.batches.stuck import stuck_sentence
 from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
@@ -237,6 +238,30 @@ def different_members(facts: Facts) -> Iterator[Finding]:
                 "give the run a time-out for its executions, which then holds at all of them, or its endpoints the same"
             )
             yield finding(Cause.MEMBERS_DIFFER, run.name, DIFFERENT_MEMBERS, said, advice=advice)
+
+
+def stuck_batches(facts: Facts) -> Iterator[Finding]:
+    """Which runs have batches at the service of which nothing comes any more."""
+    for run in facts.open_runs if facts.is_worked_on else ():
+        if not run.stuck_batches:
+            continue
+        first = max(run.stuck_batches, key=lambda each: each.quiet_us)
+        ended = (
+            f"{first.ended:,} of {counted(first.rows, 'row')} have ended, the last of them"
+            if first.ended
+            else "finalized"
+        )
+        by = ", and one that was finalized later has ended" if first.is_overtaken else ""
+        others = len(run.stuck_batches) - 1
+        more = [f"so {'is' if others == 1 else 'are'} {counted(others, 'other')}"] if others else []
+        change = facts.next_step(NextStep.CHANGE_BRAKES, run)
+        advice = (
+            "look for it in the service's console; what is left of it leaves by /run once the run is to be finished by"
+            f" a time, by the flag of: {change}"
+        )
+        sentence = stuck_sentence(first.batch, first.rows)
+        said = f"{ended} {rough_duration(first.quiet_us)} ago{by}"
+        yield finding(Cause.BATCH_STUCK, run.name, sentence, said, *more, advice=advice)
 
 
 def waiting_batches(facts: Facts) -> Iterator[Finding]:

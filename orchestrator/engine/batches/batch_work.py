@@ -7,8 +7,9 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.core.batches.batch_record import ENDED
+from orchestrator.core.batches.batch_record import ENDED, BatchRecord
 from orchestrator.core.batches.batch_steps import Step, WaitUntil, next_batch_step
+from orchestrator.core.batches.stuck import overtaken_before
 from orchestrator.core.batches.terms import BatchTerms, rows_room
 from orchestrator.core.batches.why import Why
 from orchestrator.core.jobs.lifecycle import State
@@ -26,7 +27,7 @@ from orchestrator.engine.sending.claim_turns import ClaimTurns
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.units import MINUTE_US, SECOND_US
-from orchestrator.views.batches import BatchStatus
+from orchestrator.views.batches import BatchStatus, batch_status
 
 LINGER_US: Final = 20 * SECOND_US
 """For so long after its latest rows a draft waits for others, where none is queued."""
@@ -56,6 +57,9 @@ class BatchWork:
         self._steps = StepWork(endpoint=endpoint, ledger=ledger, task_pool=task_pool, validators=validators)
         self._by_run = ByRun(endpoint=endpoint, ledger=ledger)
         self._open: dict[int, OpenBatch] = {}
+        self._overtaken_before: dict[int, int] = {}
+        """What was finalized before then of each run is overtaken by one that has ended."""
+
         self._begins: set[int] = set()
         """The runs for which a batch is being made."""
 
@@ -72,7 +76,7 @@ class BatchWork:
         """How the batches of `run` stand about which something is to be done still."""
         for found in self._open.values():
             if found.batch.run == run:
-                yield found.status
+                yield batch_status(found.batch, found.counts.named, overtaken_before=self._overtaken_before.get(run, 0))
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled, first with the batches that an earlier process has left."""
@@ -82,6 +86,9 @@ class BatchWork:
             for job in await self._ledger.runs.batches.rows(batch.id):
                 if job.remote_id is not None:
                     self._endpoint.remote_ids.give(job.remote_id, job.id)
+        for run in {found.batch.run for found in self._open.values()}:
+            for batch in await self._ledger.runs.batches.of_run(run):
+                self._note_end(batch)
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
@@ -204,6 +211,10 @@ class BatchWork:
     def _terms(self, run: int) -> BatchTerms:
         return self._endpoint.settings_of[run].batch_terms
 
+    def _note_end(self, batch: BatchRecord) -> None:
+        before = self._overtaken_before.get(batch.run, 0)
+        self._overtaken_before[batch.run] = max(before, overtaken_before(batch))
+
     async def _do(self, found: OpenBatch, step: Step, terms: BatchTerms) -> None:
         try:
             await self._steps.carry_out(found, step, terms, self._turns.runs.get(found.batch.run))
@@ -211,4 +222,5 @@ class BatchWork:
             found.is_busy = False
             if found.batch.stage in ENDED:
                 self._open.pop(found.batch.id, None)
+                self._note_end(found.batch)
             self._wakeup.wake()

@@ -8,7 +8,6 @@ from orchestrator.core.batches.why import Why
 from orchestrator.core.jobs.retry import backoff_or_asked_us
 from orchestrator.core.service.batches import ServiceBatch
 from orchestrator.ledger.runs.batches import RowCounts
-from orchestrator.views.batches import BatchStatus, batch_status
 
 
 class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
@@ -58,14 +57,6 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
     def takes_rows(self) -> bool:
         """Whether it is a draft that may get more rows."""
         return self.batch.stage is BatchStage.DRAFT
-
-    @property
-    def status(self) -> BatchStatus:
-        """For those who look."""
-        state = self.state
-        ended = (0, 0) if state is None else (state.completed or 0, state.failed or 0)
-        told = msgspec.structs.replace(self.batch, completed=ended[0], failed=ended[1])
-        return batch_status(told, self.counts.named)
 
     def facts(self, *, more_at: int | None, is_on_hold: bool, unwanted: Why | None) -> BatchFacts:
         """For what decides what is next."""

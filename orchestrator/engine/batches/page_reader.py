@@ -48,7 +48,7 @@ class PageReader:
         now = self.endpoint.clock.now()
         if isinstance(said, ServiceBatch):
             if found.hears(said, now):
-                await self.ledger.runs.batches.tell(found.batch, said)
+                found.batch = await self.ledger.runs.batches.tell(found.batch, said)
         elif isinstance(said, Gone):
             await self._gone(found, terms)
         else:

@@ -165,11 +165,12 @@ class RunNotifier:
                 known.pop(news, None)
 
     def _holds(self, session: RunSession) -> Iterator[tuple[RunNews, str]]:
+        now = self.clock.now()
         if session.controls.cancel:
             return
         if (why := session.why_stopped) is not None:
             yield RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD, why
-        elif (why := session.why_stalled(self.clock.now() - STALLED_US)) is not None:
+        elif (why := session.why_stalled(now - STALLED_US) or session.why_stuck(now)) is not None:
             yield RunNews.STALLED, why
         if (why := session.brakes.why_late) is not None:
             yield RunNews.WILL_MISS, why

@@ -6,8 +6,10 @@ from typing import NamedTuple
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from orchestrator.core.batches.stuck import stuck_sentence
 from orchestrator.core.diagnosis.service_rules import UNREACHABLE
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.served_run import ServedRun
@@ -39,6 +41,9 @@ class Standstill(Struct, frozen=True, kw_only=True):
 
     sentence: str | None = None
     """Why, where something holds it up."""
+
+    is_expected: bool = False
+    """Whether that is as it is to be expected, and nobody need hear of it."""
 
 
 class RunSession(ServedRun):
@@ -107,7 +112,14 @@ class RunSession(ServedRun):
         unreachable_since = self.of_run.unreachable_since
         if stands.sentence is None and unreachable_since is not None and unreachable_since <= since:
             return UNREACHABLE
-        return stands.sentence
+        return None if stands.is_expected else stands.sentence
+
+    def why_stuck(self, now: int) -> str | None:
+        """That nothing comes any more of one of its batches at the service, whatever else of it moves."""
+        if self.controls.pause or self.run.settings.via is not Via.BATCH:
+            return None
+        stuck = (stuck_sentence(each.batch, each.rows) for each in self.of_run.batches if each.is_stuck(now))
+        return next(stuck, None)
 
     @property
     def why_blocked(self) -> str | None:

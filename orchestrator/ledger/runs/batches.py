@@ -1,6 +1,6 @@
 """Batches at the service: what is intended with each, its rows, and how far it has come."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,7 +19,8 @@ from orchestrator.ledger.transactions.repository import Repository, in_transacti
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _BATCHES: Final = select(*columns(BatchRecord, batches)).order_by(batches.c.id)
-_OPEN: Final = _BATCHES.where(batches.c.endpoint_id == bindparam("endpoint"), batches.c.ended_at.is_(None))
+_ALL_OPEN: Final = _BATCHES.where(batches.c.ended_at.is_(None))
+_OPEN: Final = _ALL_OPEN.where(batches.c.endpoint_id == bindparam("endpoint"))
 _OF_RUN: Final = _BATCHES.where(batches.c.run_id == bindparam("run"))
 _AT_SERVICE: Final[ColumnElement[bool]] = literal_column(
     values_check("jobs.state", (State.SUBMITTING, State.OUTSTANDING))
@@ -60,7 +61,12 @@ _MOVE: Final = (
 _TELL: Final = (
     update(batches)
     .where(batches.c.id == bindparam("b_id"))
-    .values(total=bindparam("b_total"), completed=bindparam("b_completed"), failed=bindparam("b_failed"))
+    .values(
+        total=bindparam("b_total"),
+        completed=bindparam("b_completed"),
+        failed=bindparam("b_failed"),
+        news_at=bindparam("b_news_at"),
+    )
 )
 _FRESH: Final = (
     select(jobs.c.id)
@@ -103,6 +109,13 @@ class Batches(Repository):
         """The batches at `endpoint` about which something is to be done still, in the order in which they were made."""
         return await self._access.structs(BatchRecord, _OPEN, {"endpoint": endpoint})
 
+    async def open_by_endpoint(self) -> Mapping[int, Sequence[BatchRecord]]:
+        """All about which something is to be done still, by the numbers of endpoints."""
+        found: dict[int, list[BatchRecord]] = {}
+        for batch in await self._access.structs(BatchRecord, _ALL_OPEN, {}):
+            found.setdefault(batch.endpoint, []).append(batch)
+        return found
+
     async def of_run(self, run: int) -> list[BatchRecord]:
         """All batches of `run`, in the order in which they were made."""
         return await self._access.structs(BatchRecord, _OF_RUN, {"run": run})
@@ -139,10 +152,20 @@ class Batches(Repository):
             await transaction.apply(steps)
         return after
 
-    async def tell(self, batch: BatchRecord, said: ServiceBatch) -> None:
-        """How the service says that `batch` stands."""
-        row = {"b_id": batch.id, "b_total": said.total or 0, "b_completed": said.completed or 0}
-        await self._access.execute(_TELL, {**row, "b_failed": said.failed or 0})
+    async def tell(self, batch: BatchRecord, said: ServiceBatch) -> BatchRecord:
+        """How the service says that `batch` stands; returns it with that."""
+        total, completed, failed = said.total or 0, said.completed or 0, said.failed or 0
+        is_news = (completed, failed) != (batch.completed, batch.failed)
+        after = msgspec.structs.replace(
+            batch,
+            total=total,
+            completed=completed,
+            failed=failed,
+            news_at=self._access.now() if is_news else batch.news_at,
+        )
+        row = {"b_id": batch.id, "b_total": total, "b_completed": completed, "b_failed": failed}
+        await self._access.execute(_TELL, {**row, "b_news_at": after.news_at})
+        return after
 
     async def counts(self, batch: int) -> RowCounts:
         """How many rows it has."""

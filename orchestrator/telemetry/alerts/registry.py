@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from orchestrator.core.batches.stuck import NIGHT_US
+from orchestrator.units import SECOND_US
+
 
 class Severity(StrEnum):
     """Whom it should reach."""
@@ -124,12 +127,24 @@ _RESULTS: Final = (
     _alert(
         "NothingCollected",
         f'(sum by ({_BY}, endpoint) (orchestrator_jobs{{state="outstanding"}}) > 0)'
-        f" unless on ({_BY}, endpoint) (time() - orchestrator_last_collected_timestamp_seconds < 120)",
+        f" unless on ({_BY}, endpoint) (time() - orchestrator_last_collected_timestamp_seconds < 120)"
+        f" unless on ({_BY}, endpoint) (orchestrator_batch_quiet_seconds >= 0)",
         "30m",
         Severity.WARNING,
         "Nothing was collected from {{ $labels.endpoint }} for half an hour, and jobs are outstanding there",
         "`orchestrator doctor` says what holds it up: no workers, a queue that does not move, jobs that take longer"
         " than that. For jobs that are meant to, silence this alert.",
+        "/endpoints",
+    ),
+    _alert(
+        "BatchStuck",
+        f"max by ({_BY}, endpoint) (orchestrator_batch_quiet_seconds) > {NIGHT_US // SECOND_US}",
+        "15m",
+        Severity.WARNING,
+        "Nothing has come of a batch at {{ $labels.endpoint }} for half a day",
+        "The service promises no time at which it begins. `orchestrator doctor` names the batch. Look for it in the"
+        " service's console; a time by which the run is to be finished (`orchestrator brakes set --finish-by`) has what"
+        " is left of it leave by `/run`.",
         "/endpoints",
     ),
     _alert(

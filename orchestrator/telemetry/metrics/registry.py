@@ -74,6 +74,13 @@ def _histogram(name: str, labels: tuple[str, ...], help_: str) -> Metric:
 _OF_JOBS: Final = (
     _gauge("jobs", (ENDPOINT, STATE), "Jobs in each state, of all runs of the ledger."),
     _gauge("runs", (ENDPOINT, "standing"), "Runs by how they stand: running, paused, held, cancelling or ended."),
+    _gauge("batches", (ENDPOINT, "stage"), "Batches of the service about which something is to be done still."),
+    _gauge(
+        "batch_quiet_seconds",
+        _AT,
+        "For how long nothing has come of a batch at the service: the longest.",
+        "seconds",
+    ),
     _counter("job_outcomes_total", (ENDPOINT, "outcome"), "Jobs that ended: succeeded, failed or cancelled."),
     _counter("executions_total", (ENDPOINT, RESULT), "Executions that ended: succeeded, or why not."),
     _counter(

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState
+from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, StuckBatch
 from orchestrator.core.diagnosis.need_facts import (
     Cure,
     FlowTrouble,
@@ -55,6 +55,13 @@ def kinds(found: tuple[Need, ...]) -> list[NeedKind]:
 
 def test_where_all_goes_well_nothing_does() -> None:
     assert of() == of(RUN) == of(RUN, pipelines=(PIPELINE,)) == needs(NeedFacts(diagnosis=Facts())) == ()
+
+
+def test_a_batch_that_is_stuck_is_one_since_nothing_comes_of_it() -> None:
+    stuck = StuckBatch(batch="batch_7", rows=5_000, ended=0, quiet_us=13 * HOUR_US)
+    [need] = of(replace(RUN, stuck_batches=(stuck,)))
+    assert (need.kind, need.subject, need.since) == (NeedKind.FINDING, Subject.RUN, NOW - 13 * HOUR_US)
+    assert (need.cure, need.cause.partition(" ")[0]) == (Cure.CHANGE_BRAKES, "batch_7")
 
 
 def test_what_people_have_paused_needs_nobody() -> None:

@@ -16,6 +16,7 @@ from orchestrator.core.diagnosis.facts import (
     RunState,
     Sending,
     ServiceState,
+    StuckBatch,
     WebhookState,
 )
 from orchestrator.core.diagnosis.rules import findings
@@ -151,6 +152,22 @@ def test_batches_that_wait_for_long_are_told_and_need_nobody() -> None:
     assert told.sentence == "2 batches with 7,000 rows in all: the service has not begun"
     assert found(replace(waiting, batches_wait_us=MINUTE_US)) == []
     assert Cause.BATCH_WAITS not in found(waiting, NOBODY)
+
+
+def test_a_batch_that_is_stuck_needs_somebody() -> None:
+    stuck = StuckBatch(batch="batch_7", rows=5_000, ended=0, quiet_us=13 * HOUR_US)
+    [told] = of(replace(RUN, stuck_batches=(stuck,)))
+    assert (told.cause, told.needs_person) == (Cause.BATCH_STUCK, True)
+    assert told.sentence == "batch_7 with 5,000 rows is stuck at the service: nothing comes of it any more"
+    assert told.evidence == ("finalized 13 h ago",)
+    assert "brakes" in told.advice
+    runs = replace(stuck, batch="batch_8", ended=70, quiet_us=14 * HOUR_US, is_overtaken=True)
+    [both] = of(replace(RUN, stuck_batches=(stuck, runs)))
+    assert both.evidence == (
+        "70 of 5,000 rows have ended, the last of them 14 h ago, and one that was finalized later has ended",
+        "so is 1 other",
+    )
+    assert Cause.BATCH_STUCK not in found(replace(RUN, stuck_batches=(stuck,)), NOBODY)
 
 
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:

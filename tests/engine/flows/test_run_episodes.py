@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -10,16 +11,20 @@ from msgspec.structs import replace
 
 from orchestrator.api.admin.brakes import brakes_set
 from orchestrator.api.foreground.run import run
+from orchestrator.core.batches.stuck import OVERTAKEN_US
 from orchestrator.core.gates.failure_breaker import OFF
+from orchestrator.core.lanes.via import Via
+from orchestrator.emulator.contract.faults import Faults
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.units import MINUTE_US
+from orchestrator.units import MINUTE_US, SECOND_US
 from tests.api.flows.test_notifications import Receiver
 from tests.api.runs.test_program import request_in
 from tests.engine.flows.test_run_notifier import around
 from tests.engine.hosting.test_continued import Desk, desk_in
 from tests.engine.process import SAMPLE_EVERY_S, SAY_EVERY_S
 from tests.simulation.clock import EPOCH_AT
+from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
@@ -63,10 +68,13 @@ class Told:
 
 @asynccontextmanager
 async def told_of(
-    folder: Path, settings: RunSettings = TELLS, *, jobs: int = 20, seconds: float = 120.0
+    folder: Path, settings: RunSettings = TELLS, *, jobs: int = 20, seconds: float = 120.0, **service: Any
 ) -> AsyncIterator[Told]:
     """A run that is being worked on until the block ends."""
-    async with desk_in(folder, workers=1, seconds=lambda _: seconds) as desk, anyio.create_task_group() as tasks:
+    async with (
+        desk_in(folder, workers=1, seconds=lambda _: seconds, **service) as desk,
+        anyio.create_task_group() as tasks,
+    ):
         told = Told(desk, Receiver(), settings, jobs)
         tasks.start_soon(told.work)
         yield told
@@ -85,6 +93,23 @@ async def test_a_standstill_is_told_once_and_the_next_one_again(tmp_path: Path) 
         await told.until("stalled", "recovered")
         told.desk.service.staff(0)
         await told.until("stalled", "recovered", "stalled")
+
+
+async def test_that_batches_wait_is_told_to_nobody_and_that_one_is_stuck_once(tmp_path: Path) -> None:
+    settings = replace(TELLS, via=Via.BATCH, batch_rows=10, finish_by=EPOCH_AT + 160 * MINUTE_US)
+    async with told_of(tmp_path, settings, faults=Faults(stuck_batch=1.0)) as told:
+        service = told.desk.service
+        for _ in range(1_000):
+            found = service.batches.newest(ENDPOINT, 0, None, told.desk.clock.now()).batches
+            if any(each.status == "FINALIZED" for each in found):
+                break
+            await anyio.sleep(0.1)
+        service.dice.faults = Faults()
+        await anyio.sleep(OVERTAKEN_US / SECOND_US)
+        assert told.news == []
+        await told.until("stalled")
+        assert "is stuck at the service" in told.receiver.bodies[0]["data"]["why"]
+        await told.until("stalled", "recovered", "done")
 
 
 async def test_a_service_that_cannot_be_reached_is_a_standstill_too(tmp_path: Path) -> None:

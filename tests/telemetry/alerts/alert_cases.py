@@ -91,7 +91,16 @@ CASES: Final[Mapping[str, AlertCase]] = {
                 _endpoint("jobs", state="outstanding"): "0x60",
                 _endpoint("last_collected_timestamp_seconds"): "600x60",
             },
+            {
+                _endpoint("jobs", state="outstanding"): "5x60",
+                _endpoint("last_collected_timestamp_seconds"): "600x60",
+                _endpoint("batch_quiet_seconds"): "0+60x60",
+            },
         ),
+    ),
+    "BatchStuck": AlertCase(
+        {_endpoint("batch_quiet_seconds"): "42000+60x60"},
+        ({_endpoint("batch_quiet_seconds"): "38000+60x60"},),
     ),
     "MarginsThin": AlertCase(
         _histogram("result_margin_seconds", {"150": "0+1x60", "300": "0+2x60", "+Inf": "0+100x60"}, endpoint="a"),

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind
@@ -89,6 +90,8 @@ async def a_watched_ledger(ledger: Ledger, *, endpoints: int = 1, pipelines: int
                 ledger, rows, name=f"run-{endpoint}-{number}", endpoint=f"endpoint-{endpoint}", settings=settings
             )
             await brought_to(ledger, State.OUTSTANDING, now + run.id, job=3 * run.id)
+            batch = await ledger.runs.batches.intend(run.id, endpoint=run.endpoint_id)
+            await ledger.runs.batches.move(batch, BatchStage.RUNNING)
     numbers = range(1, endpoints * runs + 1)
     for ago_s, done in ((600, 10), (0, 70)):
         await sampled(
