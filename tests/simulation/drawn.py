@@ -91,7 +91,7 @@ PAUSES_S = (5.0, 60.0, HOUR_S)
 OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 """What befalls work that outlives its worker."""
 
-OF_BATCHES = frozenset({Fault.STUCK_BATCH, Fault.FAILED_BATCH, Fault.REPEATED_APPEND})
+OF_BATCHES = frozenset({Fault.STUCK_BATCH, Fault.STUCK_REQUEST, Fault.FAILED_BATCH, Fault.REPEATED_APPEND})
 """What befalls the service's own Batch."""
 
 APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER}) | OF_BATCHES

@@ -3,6 +3,7 @@ and what somebody else does at the same endpoint.
 """
 
 import random
+from collections.abc import Mapping
 
 import msgspec
 
@@ -12,24 +13,28 @@ from orchestrator.emulator.contract.faults import Faults
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.plan import BatchPlan, Plan, Rate
 
-FOR_EVER = ("stuck_in_queue", "stuck_batch")
-"""What is never executed and never said to be over: whoever waits for a batch waits for it until somebody cancels it."""
+STUCK = ("stuck_batch", "stuck_request")
+"""What is never executed and never said to be over: it stays until somebody cancels the batch."""
 
 TIMEOUT_S = 600.0
 """Of every request of a batch: they have no policy of their own."""
+
+STUCK_SHARE = 1 / 3
+LEAVES_S = 900.0
+"""By then what is in batches is to be done, where some may be stuck: else it leaves by `/run`."""
 
 RATES = ("failed_batch", "repeated_append", "lost_job", "short_retention")
 
 
 def with_batches(plan: Plan, *, share: float = 1 / 7) -> Plan:
-    """Some worlds of the swarm: all jobs leave in batches, which begin late, fail, lose requests, take some twice, and
-    name them or not, and where they do show them in any order. Another program has batches of its own there. What goes by `/run` has the service's own time to
-    live, a day: nobody waits for that.
+    """Some worlds of the swarm: all jobs leave in batches, which begin late, fail, are stuck, lose requests, take
+    some twice, and name them or not, and where they do show them in any order. Another program has batches of its own
+    there. What goes by `/run` has the service's own time to live, a day: nobody waits for that.
     """
     chance = random.Random(f"batches {plan.seed}")
     if chance.random() >= share or plan.resumable or plan.via is not Via.QUEUE or plan.time_scale != 1.0:
         return plan
-    has_ids = chance.random() < 1 / 2
+    has_ids, stuck = chance.random() < 1 / 2, _stuck(plan.seed)
     return msgspec.structs.replace(
         plan,
         via=Via.BATCH,
@@ -47,10 +52,11 @@ def with_batches(plan: Plan, *, share: float = 1 / 7) -> Plan:
             has_active_drafts=chance.random() < 1 / 4,
             page_max=chance.choice((3, 50)),
             strangers=chance.choice((0, 0, 1, 3)),
+            leaves_s=LEAVES_S if stuck else None,
         ),
         execution_timeout_s=TIMEOUT_S,
         batch_rate=Rate(chance.choice((20, 100)), 10.0, chance.choice((1, 3, 10))),
-        faults=_faults(chance, plan.faults),
+        faults=_faults(chance, plan.faults, stuck),
         on_uncertain=OnUncertain.RESUBMIT,
         others=tuple(msgspec.structs.replace(each, on_uncertain=OnUncertain.RESUBMIT) for each in plan.others),
         pool=None,
@@ -61,7 +67,15 @@ def with_batches(plan: Plan, *, share: float = 1 / 7) -> Plan:
     )
 
 
-def _faults(chance: random.Random, faults: Faults) -> Faults:
-    """Those of the plan, but for what nobody can wait out, and what befalls batches."""
+def _stuck(seed: int) -> dict[str, float]:
+    """How often something is stuck, in some worlds: there what is left leaves by `/run` in the end."""
+    chance = random.Random(f"stuck {seed}")
+    if chance.random() >= STUCK_SHARE:
+        return {}
+    return {name: chance.choice((0.0, 0.2, 0.5)) for name in STUCK}
+
+
+def _faults(chance: random.Random, faults: Faults, stuck: Mapping[str, float]) -> Faults:
+    """Those of the plan, but for jobs that nobody can wait out, and what befalls batches."""
     rates: dict[str, float] = {name: chance.choice((0.0, 0.0, 0.05, 0.2)) for name in RATES}
-    return msgspec.structs.replace(faults, **rates, **dict.fromkeys(FOR_EVER, 0.0))
+    return msgspec.structs.replace(faults, **rates, **stuck, stuck_in_queue=0.0)

@@ -260,6 +260,8 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     page_max: int
     strangers: int
     """So many batches does another program make there."""
+    leaves_s: float | None = None
+    """When runs are to be finished that do not say so themselves, so that what is stuck leaves by `/run`."""
 
     @property
     def rules(self) -> BatchRules:

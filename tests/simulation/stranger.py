@@ -9,6 +9,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.units import SECOND_US
+from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, StrangeBatch
 from tests.simulation.plan import Plan
 from tests.simulation.world import ENDPOINT, SimulatedService
@@ -21,9 +22,11 @@ def for_batches(request: RunRequest, plan: Plan) -> RunRequest:
     batches = plan.batches
     if batches is None or request.settings is None:
         return request
+    leaves_at = 0 if batches.leaves_s is None else EPOCH_AT + round(batches.leaves_s * SECOND_US)
     settings = msgspec.structs.replace(
         request.settings,
         policy=Policy(),
+        finish_by=request.settings.finish_by or leaves_at,
         batch_rows=batches.rows,
         batch_active=batches.active_max,
         batch_retention_us=round(batches.kept_s * SECOND_US),

@@ -66,7 +66,7 @@ class BatchTable:
         for job in batch.requests.values():
             job.queued_at = now
             self._world.table.observer.accepted(job, is_lost=False)
-            self._world.table.add(job, is_shelved=self._dice.strikes(Fault.STUCK_IN_QUEUE))
+            self._world.table.add(job, is_shelved=self._dice.strikes(Fault.STUCK_REQUEST))
         self._look_at(batch, now)
         return batch_pool(batch.endpoint)
 

@@ -70,6 +70,7 @@ class Fault(StrEnum):
     NEIGHBOUR = auto()
     MARKED_ANSWER = auto()
     STUCK_BATCH = auto()
+    STUCK_REQUEST = auto()
     FAILED_BATCH = auto()
     REPEATED_APPEND = auto()
 
@@ -159,6 +160,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
     stuck_batch: float = 0.0
     """A batch is FINALIZED for ever, and nothing of it is executed."""
+    stuck_request: float = 0.0
+    """A request of a batch stays IN_QUEUE for ever, until its batch is cancelled."""
     failed_batch: float = 0.0
     """A batch FAILED, before its first request has ended or any time until its last has; the rest is cancelled."""
     repeated_append: float = 0.0

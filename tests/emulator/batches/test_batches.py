@@ -468,7 +468,7 @@ def test_a_batch_can_lose_requests_that_it_has_taken() -> None:
 
 
 def test_requests_can_wait_for_ever() -> None:
-    subject = Subject(Faults(stuck_in_queue=1.0))
+    subject = Subject(Faults(stuck_request=1.0))
     batch = subject.begun()
     assert subject.world.executions.take(POOL, "w1", LATER) is None
     assert subject.statuses(batch, LATER + 10_000 * MINUTE) == {ServiceStatus.IN_QUEUE: 3}
