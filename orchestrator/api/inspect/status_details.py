@@ -6,7 +6,6 @@ import msgspec
 
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.run_costs import members_by_run
-from orchestrator.core.batches.stuck import overtaken_before
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
@@ -30,7 +29,7 @@ async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus
     if run.settings.via is not Via.BATCH:
         return status
     batches, of_run = ledger.runs.batches, await ledger.runs.batches.of_run(run.id)
-    before = max(map(overtaken_before, of_run), default=0)
+    before = max((each.overtakes_before for each in of_run), default=0)
     found = [batch_status(each, (await batches.counts(each.id)).named, overtaken_before=before) for each in of_run]
     return msgspec.structs.replace(status, batches=tuple(found))
 

@@ -74,3 +74,9 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     def quiet_since(self) -> int:
         """Since when nothing has come of it."""
         return self.news_at or self.finalized_at or self.made_at
+
+    @property
+    def overtakes_before(self) -> int:
+        """What was finalized before that time is overtaken by it; 0 where nothing is."""
+        has_ended = self.stage is BatchStage.OVER and self.why is None
+        return (self.finalized_at or 0) if has_ended else 0

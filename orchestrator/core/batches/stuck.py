@@ -6,7 +6,7 @@ trouble. It tells nobody of one that never goes on.
 
 from typing import Final
 
-from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
+from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.text.wording import counted
 from orchestrator.units import HOUR_US
 
@@ -23,12 +23,6 @@ AT_SERVICE: Final = frozenset({BatchStage.FINALIZING, BatchStage.RUNNING, BatchS
 def is_stuck(stage: BatchStage, quiet_us: int, *, is_overtaken: bool) -> bool:
     """Whether a batch in that `stage`, of which nothing has come for so long, will not go on by itself."""
     return stage in AT_SERVICE and quiet_us >= (OVERTAKEN_US if is_overtaken else NIGHT_US)
-
-
-def overtaken_before(batch: BatchRecord) -> int:
-    """What was finalized before that time is overtaken by `batch`; 0 where nothing is."""
-    has_ended = batch.stage is BatchStage.OVER and batch.why is None
-    return (batch.finalized_at or 0) if has_ended else 0
 
 
 def stuck_sentence(batch: str | None, rows: int) -> str:

@@ -9,7 +9,6 @@ from anyio.abc import TaskStatus
 
 from orchestrator.core.batches.batch_record import ENDED, BatchRecord
 from orchestrator.core.batches.batch_steps import Step, WaitUntil, next_batch_step
-from orchestrator.core.batches.stuck import overtaken_before
 from orchestrator.core.batches.terms import BatchTerms, rows_room
 from orchestrator.core.batches.why import Why
 from orchestrator.core.jobs.lifecycle import State
@@ -213,7 +212,7 @@ class BatchWork:
 
     def _note_end(self, batch: BatchRecord) -> None:
         before = self._overtaken_before.get(batch.run, 0)
-        self._overtaken_before[batch.run] = max(before, overtaken_before(batch))
+        self._overtaken_before[batch.run] = max(before, batch.overtakes_before)
 
     async def _do(self, found: OpenBatch, step: Step, terms: BatchTerms) -> None:
         try:

@@ -15,8 +15,10 @@ from anyio.abc import TaskStatus
 
 from orchestrator.client.notify.delivery import Delivery
 from orchestrator.clock import Clock
+from orchestrator.core.batches.stuck import stuck_sentence
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.flows.flow_notifier import FINISH_S_MAX
 from orchestrator.engine.flows.outbox_sender import OutboxSender
@@ -170,9 +172,17 @@ class RunNotifier:
             return
         if (why := session.why_stopped) is not None:
             yield RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD, why
-        elif (why := session.why_stalled(now - STALLED_US) or session.why_stuck(now)) is not None:
+        elif (why := session.why_stalled(now - STALLED_US) or _why_stuck(session, now)) is not None:
             yield RunNews.STALLED, why
         if (why := session.brakes.why_late) is not None:
             yield RunNews.WILL_MISS, why
         if (why := session.brakes.why_spent) is not None:
             yield RunNews.SPEND, why
+
+
+def _why_stuck(session: RunSession, now: int) -> str | None:
+    """That nothing comes any more of one of its batches at the service, whatever else of it moves."""
+    if session.controls.pause or session.run.settings.via is not Via.BATCH:
+        return None
+    stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck(now))
+    return next(stuck, None)

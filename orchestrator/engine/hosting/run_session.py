@@ -6,10 +6,8 @@ from typing import NamedTuple
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from orchestrator.core.batches.stuck import stuck_sentence
 from orchestrator.core.diagnosis.service_rules import UNREACHABLE
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.lanes.via import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.served_run import ServedRun
@@ -113,13 +111,6 @@ class RunSession(ServedRun):
         if stands.sentence is None and unreachable_since is not None and unreachable_since <= since:
             return UNREACHABLE
         return None if stands.is_expected else stands.sentence
-
-    def why_stuck(self, now: int) -> str | None:
-        """That nothing comes any more of one of its batches at the service, whatever else of it moves."""
-        if self.controls.pause or self.run.settings.via is not Via.BATCH:
-            return None
-        stuck = (stuck_sentence(each.batch, each.rows) for each in self.of_run.batches if each.is_stuck(now))
-        return next(stuck, None)
 
     @property
     def why_blocked(self) -> str | None:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from orchestrator.core.batches.stuck import NIGHT_US
-from orchestrator.units import SECOND_US
-
 
 class Severity(StrEnum):
     """Whom it should reach."""
@@ -138,13 +135,12 @@ _RESULTS: Final = (
     ),
     _alert(
         "BatchStuck",
-        f"max by ({_BY}, endpoint) (orchestrator_batch_quiet_seconds) > {NIGHT_US // SECOND_US}",
+        f"max by ({_BY}, endpoint) (orchestrator_batch_quiet_seconds) > 43200",
         "15m",
         Severity.WARNING,
         "Nothing has come of a batch at {{ $labels.endpoint }} for half a day",
-        "The service promises no time at which it begins. `orchestrator doctor` names the batch. Look for it in the"
-        " service's console; a time by which the run is to be finished (`orchestrator brakes set --finish-by`) has what"
-        " is left of it leave by `/run`.",
+        "`orchestrator doctor` names it. Look for it in the service's console. What is left of it leaves by `/run` once"
+        " the run is to be finished by a time: `orchestrator brakes set`.",
         "/endpoints",
     ),
     _alert(

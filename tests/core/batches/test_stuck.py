@@ -9,7 +9,6 @@ from orchestrator.core.batches.stuck import (
     NIGHT_US,
     OVERTAKEN_US,
     is_stuck,
-    overtaken_before,
     stuck_sentence,
 )
 from orchestrator.core.batches.why import Why
@@ -29,10 +28,10 @@ def test_a_night_is_no_trouble_but_where_a_later_one_has_ended() -> None:
 
 
 def test_what_has_ended_by_itself_overtakes_what_was_finalized_before() -> None:
-    assert overtaken_before(OVER) == 7
-    assert overtaken_before(replace(OVER, why=Why.LATE)) == 0, "it was cancelled"
-    assert overtaken_before(replace(OVER, stage=BatchStage.RUNNING)) == 0
-    assert overtaken_before(replace(OVER, finalized_at=None)) == 0
+    assert OVER.overtakes_before == 7
+    assert replace(OVER, why=Why.LATE).overtakes_before == 0, "it was cancelled"
+    assert replace(OVER, stage=BatchStage.RUNNING).overtakes_before == 0
+    assert replace(OVER, finalized_at=None).overtakes_before == 0
 
 
 def test_a_batch_is_quiet_since_the_last_that_came_of_it() -> None:
