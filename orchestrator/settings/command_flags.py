@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, Final
 
+from orchestrator.core.service.addresses import Address, parse_address
 from orchestrator.settings.connection_settings import (
     PROFILE,
     REST_URL,
@@ -60,6 +61,14 @@ DASHBOARD: Final[Setting[str]] = _shown(
     " one. Without a value: where its settings say, else at 127.0.0.1:8901.",
     default="none is served",
     brief="Serves the dashboard meanwhile; alone: at 127.0.0.1:8901",
+)
+BATCH_API: Final[Setting[Address]] = _shown(
+    "batch-api",
+    parsed("HOST:PORT", parse_address),
+    "Answers programs that are written for OpenAI's Batch API [there](batch-api.md): `base_url` is"
+    " `http://HOST:PORT/v1`. Other machines reach it only where another host is named, and keys are set.",
+    default="nobody is answered",
+    brief="Answers programs for OpenAI's Batch API there",
 )
 DETACH: Final[Setting[bool]] = _shown(
     "detach",

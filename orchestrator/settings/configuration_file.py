@@ -23,6 +23,9 @@ ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
 
 KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"
 
+BATCH_API_TABLE: Final = "batch-api"
+"""What the file says of the Batch API."""
+
 EMULATE_TABLE: Final = "emulate"
 """The emulator's part of the file."""
 
@@ -47,6 +50,7 @@ runs, which stands alone in files without such tables.
 """
 
 _TABLES: Final = {
+    BATCH_API_TABLE: 'batch-api must be a table, as in [batch-api] and, below it, keys = { team-a = "env:TEAM_A_KEY" }',
     EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
     DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
     ENDPOINTS_TABLE: (
@@ -86,7 +90,7 @@ class Section(NamedTuple):
 
 def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
     """The settings of a section: all but what only a flag can say."""
-    flags_only = (command_flags.CONFIG, command_flags.DASHBOARD)
+    flags_only = (command_flags.CONFIG, command_flags.DASHBOARD, command_flags.BATCH_API)
     return {setting.key: setting for setting in settings if setting not in flags_only}
 
 
@@ -198,10 +202,17 @@ class ConfigurationFile:
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """Which hold the keys of these accounts, and what is secret of headers."""
+        """Which hold the keys of these accounts and those of the Batch API, and what is secret of headers."""
         accounts = self._tables[PROFILES_TABLE].values()
-        keys = frozenset(str(each.get(PROFILE_KEY.key, "")).removeprefix("env:") for each in accounts)
-        return keys.union(*(each.variables for each in self.headers({}).values()))
+        keys = {str(each.get(PROFILE_KEY.key, "")) for each in accounts}
+        keys.update(map(str, self._keys_of_batch_api.values()))
+        own = frozenset(each.removeprefix("env:") for each in keys)
+        return own.union(*(each.variables for each in self.headers({}).values()))
+
+    @property
+    def _keys_of_batch_api(self) -> Mapping[str, object]:
+        keys = self._tables[BATCH_API_TABLE].get("keys")
+        return keys if isinstance(keys, dict) else {}
 
     def of_section(self, section: Section) -> Layer:
         """What it says of all that a section is about."""

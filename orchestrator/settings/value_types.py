@@ -32,6 +32,7 @@ class Kind(Enum):
     DURATION = 'a duration, as in {key} = "90s" (or a number of seconds)'
     SWITCH = "true or false"
     LIST = 'a list of texts, as in {key} = ["..."]'
+    TABLE = 'a table of texts, as in {key} = {{ name = "..." }}'
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The engine without a run of its own: serves every run of a ledger, and fires its schedules, until it is stopped."""
 
+from collections.abc import Awaitable, Callable
+
 import anyio
 
 from orchestrator.api.flows.apply import apply
@@ -18,6 +20,9 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
+Alongside = Callable[[Engine, Console], Awaitable[None]]
+"""What works with the engine for as long as it does."""
+
 LOOK_S = 1.0
 """How often to look whether a run has been taken on or has ended, to tell of it."""
 
@@ -27,9 +32,11 @@ async def serve(
     console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
+    *,
+    alongside: Alongside | None = None,
 ) -> list[RunStatus]:
     """Sends and collects for all runs of a ledger, those included that other processes take in meanwhile, until `stop`
-    is set. Returns how every run stands then.
+    is set, and has what is `alongside` work with the engine. Returns how every run stands then.
 
     Raises `UsageError` where another process works on the ledger, `StorageError` where it cannot be written.
     """
@@ -48,12 +55,12 @@ async def serve(
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve")
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"), host.lock():
-            return await _serve(host)
+            return await _serve(host, alongside)
     except BaseExceptionGroup as group:
         raise leading(group) from group
 
 
-async def _serve(host: Host) -> list[RunStatus]:
+async def _serve(host: Host, alongside: Alongside | None) -> list[RunStatus]:
     """Serves until that is stopped. The ledger's lock is held."""
     async with host.opened() as engine:
         async with host.working(engine):
@@ -61,6 +68,8 @@ async def _serve(host: Host) -> list[RunStatus]:
             start_and_stop_texts.say_recovered(host.console, recovered)
             await engine.host.serve_all()
             host.console.info(f"serving {host.path}; stop with Ctrl-C")
+            if alongside is not None:
+                engine.groups.taking.start_soon(alongside, engine, host.console)
             host.ready(engine)
             await ServedRunsNews(engine, host.console).serve()
         return await runs_now(engine.ledger, None)

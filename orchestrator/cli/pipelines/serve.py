@@ -1,7 +1,8 @@
 """`orchestrator serve` and `orchestrator tick`: the engine of a ledger without a run of its own."""
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ from orchestrator.settings.sources import Choices, choose
 
 if TYPE_CHECKING:
     from orchestrator.api.foreground.tick import Ticked  # at run time `--help` would pay for it
+    from orchestrator.batch_api.batch_api_listener import BatchApi
 
 
 Apply = Annotated[
@@ -56,7 +58,19 @@ def at_engine(
     return also(carry_out, **flags_of(*command_flags.SERVE, *more))
 
 
-@at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, key_needed=True)
+def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
+    """The Batch API that the flags ask for, if any, which has its address. Raises `UsageError`."""
+    text = flags.get(command_flags.BATCH_API.name)
+    if text is None:
+        return None
+    from orchestrator.batch_api.batch_api_listener import BatchApi
+    from orchestrator.settings.batch_api.batch_api_settings import BATCH_API, BatchApiSettings
+
+    settings = choose(flags, environ, BATCH_API).build(BatchApiSettings)
+    return BatchApi(command_flags.BATCH_API.value_type.read((text,)), settings, environ)
+
+
+@at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, command_flags.BATCH_API, key_needed=True)
 async def serve(
     apply: Apply = None,
     *,
@@ -70,14 +84,19 @@ async def serve(
 
     Runs that are taken in meanwhile are worked on, too.
 
-    Example: orchestrator serve --ledger batches.db
+    Examples:
+        orchestrator serve --ledger batches.db
+        orchestrator serve --batch-api 127.0.0.1:8800
     """
     from orchestrator.api.foreground.serve import serve
     from orchestrator.cli.framework.signals import stop_on_signals
 
+    request = msgspec.structs.replace(request, apply=tuple(apply or ()))
     child = child_of(flags, request.ledger, choices.configuration.named)
-    async with stop_on_signals(console) as stop, beside(child, console):
-        runs = await serve(msgspec.structs.replace(request, apply=tuple(apply or ())), console, stop=stop)
+    with batch_api_of(flags, os.environ) or nullcontext() as batch_api:
+        alongside = None if batch_api is None else batch_api.serve
+        async with stop_on_signals(console) as stop, beside(child, console):
+            runs = await serve(request, console, stop=stop, alongside=alongside)
     if as_json:
         streams.put_json(runs)
 

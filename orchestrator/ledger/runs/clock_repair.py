@@ -54,6 +54,7 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
         "gaps.after_at": "the time of a calendar",
         "gaps.until_at": "the time of a calendar",
         "gaps.first_at": "the time of a calendar",
+        "posted_files.expires_at": "its sender was told so",
     }
 )
 """The times that may lie ahead whatever clocks say, and why."""

@@ -1,5 +1,6 @@
 """The runs of a ledger as its callers hold them: with what is kept of them beside the runs themselves."""
 
+from orchestrator.ledger.posted.posted_repositories import PostedRepositories
 from orchestrator.ledger.runs.batches import Batches
 from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides
 from orchestrator.ledger.runs.heartbeats import Heartbeats
@@ -25,3 +26,4 @@ class RunRepositories(Runs):
         self.pod_leases = PodLeases(access)
         self.learned = LearnedOfEndpoints(access)
         self.batches = Batches(access)
+        self.posted = PostedRepositories(access)

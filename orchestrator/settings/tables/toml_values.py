@@ -13,8 +13,9 @@ _TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
     Kind.NUMBER: (int, float),
     Kind.DURATION: (str, int, float),
     Kind.LIST: (str,),
+    Kind.TABLE: (dict,),
 }
-"""What a value of the file is, but for switches and for lists of texts."""
+"""What a value of the file is, but for switches, lists and tables of texts."""
 
 
 def fits(value: object, kind: Kind) -> bool:
@@ -23,11 +24,15 @@ def fits(value: object, kind: Kind) -> bool:
         return isinstance(value, bool) and kind is Kind.SWITCH
     if kind is Kind.LIST and isinstance(value, list):
         return all(isinstance(each, str) for each in value)
+    if kind is Kind.TABLE and isinstance(value, dict):
+        return all(isinstance(each, str) for each in value.values())
     return isinstance(value, _TYPES[kind])
 
 
 def toml_texts(value: object) -> tuple[str, ...]:
-    """A value of a TOML file, or each of a list, as it would be typed on the command line."""
+    """A value of a TOML file, or each of a list, as typed on the command line; each of a table as `NAME=TEXT`."""
+    if isinstance(value, dict):
+        return tuple(f"{name}={text}" for name, text in value.items())
     return tuple(map(_text_of, value if isinstance(value, list) else [value]))
 
 

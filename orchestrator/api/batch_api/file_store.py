@@ -1,0 +1,174 @@
+"""The files of the Batch API: a row of the ledger for each, and its content in `LEDGER.files/`, under its id.
+
+The row decides: content is put in its place first, synced, and then the row is written. So a process that is killed in
+between leaves content that nobody can ask for, which `sweep` removes.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from anyio import to_thread
+
+from orchestrator.api.batch_api.refusals import RefusalKind, RequestRefusedError, not_found
+from orchestrator.core.batch_api.posted_file import PostedFile, Purpose, clean_filename
+from orchestrator.core.text.figures import rough_lasting
+from orchestrator.errors import StorageError
+from orchestrator.formats.output.atomic_file import Replacement
+from orchestrator.ledger import Ledger
+from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
+from orchestrator.units import MINUTE_US, SECOND_US
+
+FOLDER: Final = ".files"
+"""What is added to the ledger's name."""
+
+PRIVATE: Final = 0o600
+ID_BYTES: Final = 12
+
+UNCLAIMED_US: Final = 10 * MINUTE_US
+"""Content without a row that nobody has written to for so long is of a process that was killed: whoever uploads is cut
+off sooner, on whichever machine.
+"""
+
+OLDEST_SHOWN: Final = 3
+
+
+def new_id(kind: str) -> str:
+    """An id that nobody guesses."""
+    return f"{kind}{secrets.token_hex(ID_BYTES)}"
+
+
+@dataclass(kw_only=True, eq=False)
+class FileStore:
+    """Those of one ledger, which is open to be written."""
+
+    ledger: Ledger
+    settings: BatchApiSettings
+
+    @property
+    def folder(self) -> Path:
+        """Where the contents are."""
+        ledger = Path(os.path.realpath(self.ledger.path))
+        return ledger.with_name(ledger.name + FOLDER)
+
+    def path(self, file: str) -> Path:
+        """Where the content of the file of that id is: one that the ledger knows."""
+        return self.folder / file
+
+    def make_folder(self) -> None:
+        """Makes the folder, which its owner alone may enter. Raises `StorageError`."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be made ({error.strerror})") from error
+
+    @contextmanager
+    def coming(self, file: str) -> Iterator[Replacement]:
+        """The coming content of the file of that id, which is removed unless it is committed inside of the block."""
+        with Replacement(self.path(file), mode=PRIVATE) as content:
+            yield content
+
+    # --- what programs ask for
+
+    async def check_room(self, owner: str, coming: int) -> None:
+        """Raises `RequestRefusedError` where so many bytes more would be too many."""
+        if await self.ledger.runs.posted.files.stored_bytes() + coming > self.settings.storage_bytes_max:
+            raise await self._no_room(owner)
+
+    async def add(
+        self, owner: str, content: Replacement, *, filename: str, size: int, expires_at: int | None
+    ) -> PostedFile:
+        """The file whose whole content has come: it is there from now on. Raises `RequestRefusedError` where it does
+        not fit in, and `StorageError`.
+        """
+        now = self.ledger.now()
+        file = PostedFile(
+            id=content.path.name,
+            owner=owner,
+            filename=clean_filename(filename),
+            purpose=Purpose.BATCH,
+            size=size,
+            created_at=now,
+            expires_at=expires_at or now + self.settings.keep_files_us,
+        )
+        await to_thread.run_sync(content.commit)
+        try:
+            is_added = await self.ledger.runs.posted.files.add(file, bytes_max=self.settings.storage_bytes_max)
+        except StorageError:
+            self._unlink(file.id)
+            raise
+        if not is_added:
+            self._unlink(file.id)
+            raise await self._no_room(owner)
+        return file
+
+    async def one(self, owner: str, file: str, *, param: str = "id") -> PostedFile:
+        """The file of that id. Raises `RequestRefusedError` where `owner` has none."""
+        found = await self.ledger.runs.posted.files.one(owner, file)
+        if found is None or (found.expires_at or found.created_at) <= self.ledger.now():
+            raise not_found("File", file, param=param)
+        return found
+
+    async def delete(self, owner: str, file: str) -> PostedFile:
+        """Removes the file of that id. Raises `RequestRefusedError` where `owner` has none."""
+        found = await self.one(owner, file)
+        await self._remove([found])
+        return found
+
+    # --- upkeep
+
+    async def tidy(self) -> None:
+        """Removes the files that have expired, and content without a row that nobody is writing. Raises
+        `StorageError`.
+        """
+        await self._remove(await self.ledger.runs.posted.files.expired(self.ledger.now()))
+        await self._sweep()
+
+    async def _sweep(self) -> None:
+        before_s = (self.ledger.now() - UNCLAIMED_US) / SECOND_US
+        left = await to_thread.run_sync(_unwritten_since, self.folder, before_s)
+        known = await self.ledger.runs.posted.files.known(left)
+        for each in left:
+            if each not in known:
+                self._unlink(each)
+
+    async def _remove(self, files: list[PostedFile]) -> None:
+        if files:
+            await self.ledger.runs.posted.files.remove([each.id for each in files])
+            for each in files:
+                self._unlink(each.id)
+
+    def _unlink(self, name: str) -> None:
+        with suppress(OSError):  # what stays has no row, and is swept
+            (self.folder / name).unlink()
+
+    async def _no_room(self, owner: str) -> RequestRefusedError:
+        files, now = self.ledger.runs.posted.files, self.ledger.now()
+        used, most = await files.stored_bytes(), self.settings.storage_megabytes_max
+        oldest = await files.page(owner, after=None, most=OLDEST_SHOWN, is_oldest_first=True)
+        told = "; ".join(
+            f"{each.id} ({each.size / MB:,.1f} MB, {rough_lasting((now - each.created_at) / SECOND_US)} old)"
+            for each in oldest
+        )
+        return RequestRefusedError(
+            f"There is no room: the files have {used / MB:,.1f} of {most:,} MB. Delete some; your oldest:"
+            f" {told or 'none'}",
+            RefusalKind.INVALID,
+            param="file",
+            code="storage_limit_exceeded",
+        )
+
+
+def _unwritten_since(folder: Path, before_s: float) -> list[str]:
+    """What lies in the folder that nobody has written to since then."""
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # somebody else was faster
+                if entry.stat(follow_symlinks=False).st_mtime < before_s:
+                    found.append(entry.name)
+    return found

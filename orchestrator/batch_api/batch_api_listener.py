@@ -1,0 +1,79 @@
+"""The Batch API beside the engine of a ledger: it has its address before that begins, and answers while it works."""
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+import anyio
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from orchestrator.api.batch_api.file_store import FileStore
+from orchestrator.batch_api.application import batch_api_application
+from orchestrator.core.service.addresses import Address, is_loopback
+from orchestrator.engine.engine import Engine
+from orchestrator.engine.runtime.console import Console
+from orchestrator.errors import UsageError
+from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
+from orchestrator.web.server import Listener
+
+TIDY_EVERY_S: Final = 60.0
+"""How soon a file is gone that has expired."""
+
+
+class _ToBeMade:
+    """An application that is made once the ledger is open."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class BatchApi:
+    """One that listens at `address`, which it has once it is made. Raises `UsageError` where that cannot be had, where
+    a key is missing, and where it would let anybody in. Used as a context manager, which frees the address.
+    """
+
+    def __init__(self, address: Address, settings: BatchApiSettings, environ: Mapping[str, str]) -> None:
+        self._keys = {name: _key(name, variable, environ) for name, variable in settings.keys.items()}
+        if not self._keys and not is_loopback(address.host):
+            raise UsageError(
+                f"<setting batch-api> lets whoever reaches {address} do everything, since [batch-api] of the"
+                ' configuration file has no keys; write keys = { team-a = "env:TEAM_A_KEY" } there, or listen on'
+                " 127.0.0.1"
+            )
+        if len({*self._keys.values()}) < len(self._keys):
+            raise UsageError("two of the keys of [batch-api] are the same key: nobody could be told apart by them")
+        self._settings = settings
+        self._app = _ToBeMade()
+        self._listener = Listener(self._app, address)
+
+    @property
+    def url(self) -> str:
+        """What programs have as `base_url`."""
+        return f"{self._listener.url}/v1"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+    async def serve(self, engine: Engine, console: Console) -> None:
+        """Answers, until cancelled, for the ledger that `engine` works on. Raises `StorageError`."""
+        store = FileStore(ledger=engine.ledger, settings=self._settings)
+        store.make_folder()
+        self._app.app = batch_api_application(store, self._keys)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._listener.serve)
+            console.info(f"the Batch API is at {self.url}")
+            while True:
+                await store.tidy()
+                await anyio.sleep(TIDY_EVERY_S)
+
+
+def _key(name: str, variable: str, environ: Mapping[str, str]) -> str:
+    """The key of that name. Raises `UsageError`."""
+    key = environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(f"keys in [batch-api]: {name} has its key in {variable}; set it: export {variable}=...")
+    return key

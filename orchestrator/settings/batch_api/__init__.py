@@ -1,0 +1,1 @@
+"""What can be set of the Batch API."""
