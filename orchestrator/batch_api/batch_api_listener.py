@@ -6,13 +6,15 @@ from typing import Final, Self
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from orchestrator.api.batch_api.file_store import FileStore
+from orchestrator.api.batch_api.batch_service import batch_service
+from orchestrator.api.hosting.host import Host
 from orchestrator.batch_api.application import batch_api_application
 from orchestrator.core.service.addresses import Address, is_loopback
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
+from orchestrator.settings import command_flags
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
+from orchestrator.settings.sources import Choices
 from orchestrator.web.server import Listener
 
 TIDY_EVERY_S: Final = 60.0
@@ -33,17 +35,20 @@ class BatchApi:
     a key is missing, and where it would let anybody in. Used as a context manager, which frees the address.
     """
 
-    def __init__(self, address: Address, settings: BatchApiSettings, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, address: Address, settings: BatchApiSettings, models: Mapping[str, Choices], environ: Mapping[str, str]
+    ) -> None:
         self._keys = {name: _key(name, variable, environ) for name, variable in settings.keys.items()}
         if not self._keys and not is_loopback(address.host):
             raise UsageError(
-                f"<setting batch-api> lets whoever reaches {address} do everything, since [batch-api] of the"
+                f"{command_flags.BATCH_API} lets whoever reaches {address} do everything, since [batch-api] of the"
                 ' configuration file has no keys; write keys = { team-a = "env:TEAM_A_KEY" } there, or listen on'
                 " 127.0.0.1"
             )
         if len({*self._keys.values()}) < len(self._keys):
             raise UsageError("two of the keys of [batch-api] are the same key: nobody could be told apart by them")
         self._settings = settings
+        self._models = models
         self._app = _ToBeMade()
         self._listener = Listener(self._app, address)
 
@@ -58,16 +63,18 @@ class BatchApi:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
-    async def serve(self, engine: Engine, console: Console) -> None:
-        """Answers, until cancelled, for the ledger that `engine` works on. Raises `StorageError`."""
-        store = FileStore(ledger=engine.ledger, settings=self._settings)
-        store.make_folder()
-        self._app.app = batch_api_application(store, self._keys)
+    async def serve(self, host: Host, engine: Engine) -> None:
+        """Answers, and carries batches on, until cancelled, for the ledger that `engine` works on. Raises
+        `StorageError`.
+        """
+        store, keeper = batch_service(host, engine, self._settings, self._models)
+        self._app.app = batch_api_application(store, self._models, self._keys)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listener.serve)
-            console.info(f"the Batch API is at {self.url}")
+            tasks.start_soon(keeper.serve)
+            host.console.info(f"the Batch API is at {self.url}")
             while True:
-                await store.tidy()
+                await store.files.tidy()
                 await anyio.sleep(TIDY_EVERY_S)
 
 

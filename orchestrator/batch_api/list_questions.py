@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from orchestrator.api.batch_api.refusals import RequestRefusedError
-from orchestrator.views.batch_api import FileObject, ListPage
+from orchestrator.views.batch_api import BatchObject, FileObject, ListPage
 
 
 class AskedPage(NamedTuple):
@@ -32,7 +32,7 @@ def page_of(request: Request, *, most: int, usual: int) -> AskedPage:
     return AskedPage(asked.get("after") or None, limit, order == "asc")
 
 
-def list_page(found: Sequence[FileObject], page: AskedPage) -> ListPage:
+def list_page(found: Sequence[FileObject] | Sequence[BatchObject], page: AskedPage) -> ListPage:
     """What is answered where one more than was asked for was looked for."""
     data = found[: page.most]
     return ListPage(

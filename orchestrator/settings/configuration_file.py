@@ -13,8 +13,19 @@ from orchestrator.settings import command_flags, connection_settings, run_reques
 from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
 from orchestrator.settings.parsers.endpoint_tables import EndpointTables, endpoint_tables, headers_by_url
-from orchestrator.settings.setting import Setting
+from orchestrator.settings.parsers.job_policy import POLICY
+from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.settings.tables.pod_templates import OF_POD_TEMPLATES
+from orchestrator.settings.tables.table_names import (
+    BATCH_API_TABLE,
+    ENDPOINTS_TABLE,
+    MODELS_TABLE,
+    NOTIFY_TABLE,
+    POD_TEMPLATES_TABLE,
+    POOLS_TABLE,
+    PROFILES_TABLE,
+    TABLES,
+)
 from orchestrator.settings.tables.toml_values import fits, toml_texts
 from orchestrator.settings.value_types import texts as any_texts
 from orchestrator.settings.words_and_defaults import CONFIGURATION_DEFAULT
@@ -23,54 +34,6 @@ ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
 
 KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"
 
-BATCH_API_TABLE: Final = "batch-api"
-"""What the file says of the Batch API."""
-
-EMULATE_TABLE: Final = "emulate"
-"""The emulator's part of the file."""
-
-DASHBOARD_TABLE: Final = "dashboard"
-"""The dashboard's."""
-
-ENDPOINTS_TABLE: Final = "endpoints"
-"""What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
-
-POOLS_TABLE: Final = "pools"
-"""What the file says of pools of endpoints, each in a table of its own: `[pools.captions]`."""
-
-POD_TEMPLATES_TABLE: Final = "pod-templates"
-"""What the file says of kinds of pods that work for runs, each in a table of its own: `[pod-templates.vllm]`."""
-
-PROFILES_TABLE: Final = "profile"
-"""What the file says of single accounts, each in a table of its own: `[profile.work]`."""
-
-NOTIFY_TABLE: Final = "notify"
-"""Who can be told, each in a table of its own: `[notify.ops]`. Beside these `to` is what the key of that name is for
-runs, which stands alone in files without such tables.
-"""
-
-_TABLES: Final = {
-    BATCH_API_TABLE: 'batch-api must be a table, as in [batch-api] and, below it, keys = { team-a = "env:TEAM_A_KEY" }',
-    EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
-    DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
-    ENDPOINTS_TABLE: (
-        f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123] or, of a URL,"
-        f' [{ENDPOINTS_TABLE}."https://host/v1"]'
-    ),
-    POOLS_TABLE: (
-        f"{POOLS_TABLE} has a table for each pool, as in [{POOLS_TABLE}.captions] and, below it, endpoints ="
-        ' ["abc123", "def456"]'
-    ),
-    POD_TEMPLATES_TABLE: (
-        f"{POD_TEMPLATES_TABLE} has a table for each kind of pod, as in [{POD_TEMPLATES_TABLE}.vllm] and, below it,"
-        ' template = "vllm-l4"'
-    ),
-    PROFILES_TABLE: (
-        f"{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key ="
-        f' "env:WORK_KEY"; {PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one'
-    ),
-}
-"""The tables of the file, each with how it is written."""
 
 _PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
 """What many would try first. TOML itself refuses it beside the tables."""
@@ -122,6 +85,11 @@ OF_POOLS: Final = Section(by_key((_MEMBERS, run_settings.PREFER, run_settings.SP
 """What can be said of one. It wins over what the file says of all runs."""
 
 
+OF_MODELS: Final = Section(
+    by_key((run_request.ENDPOINT, *POLICY, *settings_in(run_settings.RunSettings))), table=MODELS_TABLE
+)
+"""What can be said of one: where it is, and whatever can be set of its runs."""
+
 POD_TEMPLATES: Final = Section(by_key(OF_POD_TEMPLATES), table=POD_TEMPLATES_TABLE)
 """What can be said of one kind of pod."""
 
@@ -146,7 +114,7 @@ class ConfigurationFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._members = {} if path is None else _read(path)
-        self._tables = {name: self._table(name, how) for name, how in _TABLES.items()}
+        self._tables = {name: self._table(name, how) for name, how in TABLES.items()}
         self._tables[ENDPOINTS_TABLE], self._headers = self._split_endpoints()
         self.targets = self._split_targets()
         """The tables of those who can be told, as they are written; `settings.monitoring` reads them."""
@@ -237,6 +205,11 @@ class ConfigurationFile:
             raise UsageError(f'{where}: its endpoints are missing; write endpoints = ["abc123", "def456"]')
         return {run_request.ENDPOINT.key: members, **layer}
 
+    def of_models(self) -> Mapping[str, tuple[Layer, str]]:
+        """What it says of each model that the Batch API serves, and where."""
+        found = self._layers(OF_MODELS, MODELS_TABLE)
+        return {name: (layer, self._where(MODELS_TABLE, name)) for name, layer in found.items()}
+
     def of_pod_template(self, name: str, origin: str) -> tuple[Layer, str]:
         """What it says of that kind of pod, which `origin` has chosen, and where. The others are checked, too."""
         where = self._where(POD_TEMPLATES_TABLE, name)
@@ -280,7 +253,7 @@ class ConfigurationFile:
         found = {}
         for name, members in self._tables[table].items():
             if not isinstance(members, dict):
-                raise UsageError(f"{self._path}: {_TABLES[table]}")
+                raise UsageError(f"{self._path}: {TABLES[table]}")
             found[name] = layer_in(members, section, self._where(table, name))
         return found
 
@@ -295,7 +268,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
     except ValueError as error:
-        advice = f"; {_TABLES[PROFILES_TABLE]}" if _PROFILE_AS_KEY.search(path.read_bytes()) else ""
+        advice = f"; {TABLES[PROFILES_TABLE]}" if _PROFILE_AS_KEY.search(path.read_bytes()) else ""
         raise UsageError(f"{path}: this is not TOML: {error}{advice}") from None
 
 

@@ -5,10 +5,22 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedBatch, PostedError
 from orchestrator.core.batch_api.posted_file import PostedFile
 from orchestrator.units import SECOND_US
 
 PROCESSED: Final = "processed"
+
+_MOMENTS: Final = (
+    "in_progress_at",
+    "finalizing_at",
+    "completed_at",
+    "failed_at",
+    "expired_at",
+    "cancelling_at",
+    "cancelled_at",
+)
+_errors: Final = msgspec.json.Decoder(list[PostedError])
 
 
 class FileObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,22 +37,79 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
     status_details: None = None
 
 
-class DeletedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed."""
+class RequestCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How the requests of a batch stand."""
+
+    total: int
+    completed: int
+    failed: int
+
+
+class ErrorList(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a batch was refused."""
+
+    object: str = "list"
+    data: Sequence[PostedError]
+
+
+class BatchObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch."""
 
     id: str
-    object: str
-    deleted: bool = True
+    object: str = "batch"
+    endpoint: str
+    model: str | None
+    errors: ErrorList | None
+    input_file_id: str
+    completion_window: str
+    status: str
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: int
+    in_progress_at: int | None
+    expires_at: int
+    finalizing_at: int | None
+    completed_at: int | None
+    failed_at: int | None
+    expired_at: int | None
+    cancelling_at: int | None
+    cancelled_at: int | None
+    request_counts: RequestCounts
+    metadata: msgspec.Raw
 
 
 class ListPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of a list."""
 
     object: str = "list"
-    data: Sequence[msgspec.Struct]
+    data: Sequence[FileObject | BatchObject]
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+
+class ModelObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is served."""
+
+    id: str
+    object: str = "model"
+    created: int
+    owned_by: str
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    """The models that are served."""
+
+    object: str = "list"
+    data: Sequence[ModelObject]
+
+
+class DeletedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed."""
+
+    id: str
+    object: str
+    deleted: bool = True
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +130,28 @@ def file_object(file: PostedFile) -> FileObject:
         expires_at=None if file.expires_at is None else unix_seconds(file.expires_at),
         filename=file.filename,
         purpose=file.purpose.value,
+    )
+
+
+def batch_object(batch: PostedBatch, counts: RequestCounts) -> BatchObject:
+    """A batch as it is shown, with `counts` as they are now."""
+    has_ended = batch.state in POSTED_ENDS
+    moments = {name: getattr(batch, name) for name in _MOMENTS}
+    return BatchObject(
+        id=batch.id,
+        endpoint=batch.endpoint,
+        model=batch.model,
+        errors=None if batch.errors is None else ErrorList(data=_errors.decode(batch.errors)),
+        input_file_id=batch.input_file,
+        completion_window=batch.completion_window,
+        status=batch.state.value,
+        output_file_id=batch.output_file if has_ended else None,
+        error_file_id=batch.error_file if has_ended else None,
+        request_counts=counts,
+        metadata=msgspec.Raw(batch.metadata or b"null"),
+        created_at=unix_seconds(batch.created_at),
+        expires_at=unix_seconds(batch.expires_at),
+        **{name: None if at is None else unix_seconds(at) for name, at in moments.items()},
     )
 
 

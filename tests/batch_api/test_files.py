@@ -10,7 +10,7 @@ from openai import AuthenticationError, BadRequestError, NotFoundError
 from orchestrator.api.batch_api.file_store import UNCLAIMED_US
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
 from orchestrator.units import DAY_US, SECOND_US
-from tests.batch_api.harness import batch_api
+from tests.batch_api.harness import at_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -18,10 +18,10 @@ HOUR = {"anchor": "created_at", "seconds": 3_600}
 
 
 async def test_a_file_is_posted_listed_read_and_removed(tmp_path: Path) -> None:
-    async with batch_api(tmp_path / "l.db") as site:
+    async with at_files(tmp_path) as site:
         files, text = site.client().files, b'{"n": 1}\n' * 50_000
         file = await files.create(file=("../../in.jsonl", text), purpose="batch", expires_after=HOUR)
-        now_s = site.clock.now() // SECOND_US
+        now_s = site.ledger.now() // SECOND_US
         assert (file.filename, file.bytes, file.purpose, file.status) == ("in.jsonl", len(text), "batch", "processed")
         assert (file.created_at, file.expires_at) == (now_s, now_s + 3_600)
         assert site.stored == [file.id]
@@ -35,7 +35,7 @@ async def test_a_file_is_posted_listed_read_and_removed(tmp_path: Path) -> None:
 
 
 async def test_a_list_is_followed_by_its_cursors(tmp_path: Path) -> None:
-    async with batch_api(tmp_path / "l.db") as site:
+    async with at_files(tmp_path) as site:
         files = site.client().files
         made = [(await files.create(file=b"{}", purpose="batch")).id for _ in range(5)]
         page = await files.list(limit=2)
@@ -50,7 +50,7 @@ async def test_a_list_is_followed_by_its_cursors(tmp_path: Path) -> None:
 
 
 async def test_each_key_has_its_own_files_and_a_wrong_one_none(tmp_path: Path) -> None:
-    async with batch_api(tmp_path / "l.db", keys={"team-a": "key-a", "team-b": "key-b"}) as site:
+    async with at_files(tmp_path, keys={"team-a": "key-a", "team-b": "key-b"}) as site:
         ours, theirs = site.client("key-a").files, site.client("key-b").files
         file = await ours.create(file=b"{}", purpose="batch")
         assert [each async for each in theirs.list()] == []
@@ -69,13 +69,13 @@ async def test_each_key_has_its_own_files_and_a_wrong_one_none(tmp_path: Path) -
 
 async def test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_has_left(tmp_path: Path) -> None:
     settings = BatchApiSettings(keep_files_us=2 * DAY_US)
-    async with batch_api(tmp_path / "l.db", settings) as site:
+    async with at_files(tmp_path, settings) as site:
         files = site.client().files
         short = await files.create(file=b"{}", purpose="batch", expires_after=HOUR)
         usual = await files.create(file=b"{}", purpose="batch")
         for name, age_us in ((".file-cut.7.tmp", UNCLAIMED_US + SECOND_US), ("file-new", 0), (usual.id, DAY_US)):
             (site.store.folder / name).touch()
-            at = (site.clock.now() - age_us) / SECOND_US
+            at = (site.ledger.now() - age_us) / SECOND_US
             os.utime(site.store.folder / name, (at, at))
         os.utime(site.store.folder / short.id, (0, 0))
         await site.store.tidy()
@@ -93,7 +93,7 @@ async def test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_h
 
 async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path: Path) -> None:
     settings = BatchApiSettings(storage_megabytes_max=1, file_megabytes_max=1)
-    async with batch_api(tmp_path / "l.db", settings, keys={"a": "ka", "b": "kb"}) as site:
+    async with at_files(tmp_path, settings, keys={"a": "ka", "b": "kb"}) as site:
         oldest = await site.client("ka").files.create(file=b"x" * (MB // 2), purpose="batch")
         kept = await site.client("kb").files.create(file=b"x" * (MB // 4), purpose="batch")
         with pytest.raises(BadRequestError, match=oldest.id) as refused:
@@ -117,7 +117,7 @@ async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path:
 async def test_what_is_wrong_with_the_fields_is_said_and_nothing_stays(
     tmp_path: Path, fields: dict[str, str], param: str
 ) -> None:
-    async with batch_api(tmp_path / "l.db") as site, site.http() as http:
+    async with at_files(tmp_path) as site, site.http() as http:
         answer = await http.post("/v1/files", data=fields, files={"file": ("in.jsonl", b"{}")})
         assert answer.status_code == 400
         error = answer.json()["error"]

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.batch_api.multipart import FIELD_BYTES_MAX, PARTS_MAX
 from orchestrator.batch_api.uploads import FORM_BYTES
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
-from tests.batch_api.harness import batch_api
+from tests.batch_api.harness import at_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -58,7 +58,7 @@ END = b"--b--\r\n"
 async def test_what_is_no_form_with_one_file_is_refused_and_leaves_nothing(
     tmp_path: Path, body: bytes, headers: dict[str, str]
 ) -> None:
-    async with batch_api(tmp_path / "l.db") as site, site.http() as http:
+    async with at_files(tmp_path) as site, site.http() as http:
         answer = await http.post("/v1/files", content=body, headers=headers)
         assert answer.status_code == 400, answer.text
         assert answer.json()["error"]["message"]
@@ -72,7 +72,7 @@ async def test_a_form_may_come_byte_by_byte_with_parts_that_nobody_knows(tmp_pat
         for byte in body:
             yield bytes([byte])
 
-    async with batch_api(tmp_path / "l.db") as site, site.http() as http:
+    async with at_files(tmp_path) as site, site.http() as http:
         answer = await http.post("/v1/files", content=bytewise(), headers=FORM)
         assert answer.status_code == 200, answer.text
         assert (site.store.folder / answer.json()["id"]).read_bytes() == b"{}"
@@ -88,7 +88,7 @@ async def test_an_upload_without_end_is_refused_once_it_is_too_long_and_read_no_
             sent += 100_000
             yield b"x" * 100_000
 
-    async with batch_api(tmp_path / "l.db", SMALL) as site, site.http() as http:
+    async with at_files(tmp_path, SMALL) as site, site.http() as http:
         answer = await http.post("/v1/files", content=endless(), headers=FORM)
         assert (answer.status_code, answer.headers["connection"]) == (413, "close")
         assert sent <= MB + FORM_BYTES
@@ -101,7 +101,7 @@ async def test_parts_without_end_are_bounded_too(tmp_path: Path) -> None:
         while True:  # what comes behind the last boundary is nobody's
             yield END + b"x" * 100_000
 
-    async with batch_api(tmp_path / "l.db", SMALL) as site, site.http() as http:
+    async with at_files(tmp_path, SMALL) as site, site.http() as http:
         answer = await http.post("/v1/files", content=endless(), headers=FORM)
         assert answer.status_code in (400, 413)
         assert site.stored == []
@@ -110,7 +110,7 @@ async def test_parts_without_end_are_bounded_too(tmp_path: Path) -> None:
 async def test_a_length_that_is_too_long_is_refused_before_anything_is_read(tmp_path: Path) -> None:
 
     headers = {**FORM, "Content-Length": str(MB + FORM_BYTES + 1)}
-    async with batch_api(tmp_path / "l.db", SMALL) as site, site.http() as http:
+    async with at_files(tmp_path, SMALL) as site, site.http() as http:
         request = http.build_request("POST", "/v1/files", content=b"", headers=headers)
         assert (await http.send(request)).status_code == 413
         assert site.stored == []
@@ -121,7 +121,7 @@ async def test_who_falls_silent_is_given_up(tmp_path: Path) -> None:
         yield PURPOSE + FILE[:-2]
         await anyio.sleep_forever()
 
-    async with batch_api(tmp_path / "l.db") as site, site.http() as http:
+    async with at_files(tmp_path) as site, site.http() as http:
         answer = await http.post("/v1/files", content=silent(), headers=FORM, timeout=None)
         assert answer.status_code == 400
         assert "60 s" in answer.json()["error"]["message"]
@@ -130,7 +130,7 @@ async def test_who_falls_silent_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/files/..%2f..%2fl.db", "/v1/files/.file-1.7.tmp/content", "/v1/files/%00", "/"])
 async def test_no_path_leads_to_anything_but_a_file_of_the_ledger(tmp_path: Path, path: str) -> None:
-    async with batch_api(tmp_path / "l.db") as site, site.http() as http:
+    async with at_files(tmp_path) as site, site.http() as http:
         (site.store.folder / ".file-1.7.tmp").write_text("secret")
         answer = await http.get(path)
         assert answer.status_code == 404

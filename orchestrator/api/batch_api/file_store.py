@@ -116,6 +116,8 @@ class FileStore:
     async def delete(self, owner: str, file: str) -> PostedFile:
         """Removes the file of that id. Raises `RequestRefusedError` where `owner` has none."""
         found = await self.one(owner, file)
+        if await self.ledger.runs.posted.batches.is_awaiting(file):
+            raise RequestRefusedError(f"{file} is being read for a batch", RefusalKind.CONFLICT, param="id")
         await self._remove([found])
         return found
 
@@ -130,8 +132,8 @@ class FileStore:
 
     async def _sweep(self) -> None:
         before_s = (self.ledger.now() - UNCLAIMED_US) / SECOND_US
-        left = await to_thread.run_sync(_unwritten_since, self.folder, before_s)
-        known = await self.ledger.runs.posted.files.known(left)
+        posted, left = self.ledger.runs.posted, await to_thread.run_sync(_unwritten_since, self.folder, before_s)
+        known = await posted.batches.named_files() | await posted.files.known(left)
         for each in left:
             if each not in known:
                 self._unlink(each)

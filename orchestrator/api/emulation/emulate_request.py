@@ -9,9 +9,10 @@ from orchestrator.emulator.batches.batch_rules import BatchOptions
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings import command_flags
-from orchestrator.settings.configuration_file import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
+from orchestrator.settings.configuration_file import ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.sources import Choices
+from orchestrator.settings.tables.table_names import EMULATE_TABLE
 from orchestrator.settings.value_types import SWITCH, number, path, text, texts, whole
 
 PORT_DEFAULT: Final = 8900

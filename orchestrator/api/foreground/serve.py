@@ -20,7 +20,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
-Alongside = Callable[[Engine, Console], Awaitable[None]]
+Alongside = Callable[[Host, Engine], Awaitable[None]]
 """What works with the engine for as long as it does."""
 
 LOOK_S = 1.0
@@ -69,7 +69,7 @@ async def _serve(host: Host, alongside: Alongside | None) -> list[RunStatus]:
             await engine.host.serve_all()
             host.console.info(f"serving {host.path}; stop with Ctrl-C")
             if alongside is not None:
-                engine.groups.taking.start_soon(alongside, engine, host.console)
+                engine.groups.taking.start_soon(alongside, host, engine)
             host.ready(engine)
             await ServedRunsNews(engine, host.console).serve()
         return await runs_now(engine.ledger, None)

@@ -65,9 +65,11 @@ def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
         return None
     from orchestrator.batch_api.batch_api_listener import BatchApi
     from orchestrator.settings.batch_api.batch_api_settings import BATCH_API, BatchApiSettings
+    from orchestrator.settings.batch_api.served_models import read_models
 
     settings = choose(flags, environ, BATCH_API).build(BatchApiSettings)
-    return BatchApi(command_flags.BATCH_API.value_type.read((text,)), settings, environ)
+    models = read_models(flags.get(command_flags.CONFIG.name), environ)
+    return BatchApi(command_flags.BATCH_API.value_type.read((text,)), settings, models, environ)
 
 
 @at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, command_flags.BATCH_API, key_needed=True)

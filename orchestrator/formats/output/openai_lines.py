@@ -45,6 +45,12 @@ def result_line(line: ResultLine, *, is_any_body: bool) -> bytes:
     return _line(line, response, None)
 
 
+def status_of(line: ResultLine) -> int:
+    """The status of the answer of a job that succeeded: the worker's, where it has refused the request."""
+    body = _body(bytes(line.output))
+    return OK if body is None else _status(body)
+
+
 def error_line(line: ErrorLine) -> bytes:
     """The line of a job that did not succeed: its class is the code."""
     return _line(line, None, {"code": line.error.trouble, "message": encodable(line.error.message)})

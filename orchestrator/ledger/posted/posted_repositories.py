@@ -1,5 +1,6 @@
 """What has been posted to the Batch API, as callers hold it."""
 
+from orchestrator.ledger.posted.posted_batches import PostedBatches
 from orchestrator.ledger.posted.posted_files import PostedFiles
 from orchestrator.ledger.transactions.repository import Access
 
@@ -9,3 +10,4 @@ class PostedRepositories:
 
     def __init__(self, access: Access) -> None:
         self.files = PostedFiles(access)
+        self.batches = PostedBatches(access)

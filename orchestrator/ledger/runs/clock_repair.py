@@ -31,6 +31,7 @@ from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX
 from orchestrator.ledger.runs.heartbeats import STALE_US
+from orchestrator.ledger.schema import posted_tables  # noqa: F401  the times of all tables are looked at
 from orchestrator.ledger.schema.flow_tables import flows, outbox, run_outbox
 from orchestrator.ledger.schema.job_tables import events, heartbeats, jobs, metadata, run_endpoints, runs, submissions
 from orchestrator.ledger.schema.pod_tables import pod_leases
@@ -55,6 +56,7 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
         "gaps.until_at": "the time of a calendar",
         "gaps.first_at": "the time of a calendar",
         "posted_files.expires_at": "its sender was told so",
+        "posted_batches.expires_at": "its sender was told so",
     }
 )
 """The times that may lie ahead whatever clocks say, and why."""

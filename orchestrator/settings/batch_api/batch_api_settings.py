@@ -7,10 +7,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from orchestrator.settings.configuration_file import BATCH_API_TABLE, ENVIRONMENT_PREFIX, Section, by_key
+from orchestrator.settings.configuration_file import ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.parsers import name_parsers
 from orchestrator.settings.parsers.job_parsers import check_second_or_more, duration
 from orchestrator.settings.setting import Setting, settings_in
+from orchestrator.settings.tables.table_names import BATCH_API_TABLE
 from orchestrator.settings.value_types import Kind, ValueType, whole
 from orchestrator.units import DAY_US
 

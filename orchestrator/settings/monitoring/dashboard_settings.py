@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from orchestrator.core.service.addresses import Address, interface_url, parse_address
-from orchestrator.settings.configuration_file import DASHBOARD_TABLE, ENVIRONMENT_PREFIX, Section, by_key
+from orchestrator.settings.configuration_file import ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
+from orchestrator.settings.tables.table_names import DASHBOARD_TABLE
 from orchestrator.settings.value_types import SWITCH, Kind, listed, one_of, parsed
 
 LISTEN_DEFAULT: Final = Address("127.0.0.1", 8901)

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from orchestrator.core.pipelines.receivers import is_receiver
 from orchestrator.errors import UsageError
-from orchestrator.settings.configuration_file import NOTIFY_TABLE, ConfigurationFile, Layer, Section, by_key, layer_in
+from orchestrator.settings.configuration_file import ConfigurationFile, Layer, Section, by_key, layer_in
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, DashboardSettings
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind, Targets, target_problems
 from orchestrator.settings.setting import Setting, setting_of, settings_in
+from orchestrator.settings.tables.table_names import NOTIFY_TABLE
 
 OF_TARGETS: Final = Section(by_key(settings_in(NotifyTarget)), table=NOTIFY_TABLE)
 """What can be said of one."""

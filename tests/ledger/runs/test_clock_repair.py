@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import BLOB, REAL, TEXT, Integer, LargeBinary, Table
 
+from orchestrator.core.batch_api.posted_batch import PostedState
 from orchestrator.core.batch_api.posted_file import Purpose
 from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.pipelines.due_fires import GapKind
@@ -35,6 +36,7 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
         {"kind": FlowKind.SCHEDULED, "state": FlowState.WAITING, "ended_at": None},
         {"id": 2, "name": "2", "fire_at": 1, "kind": FlowKind.SCHEDULED, "state": FlowState.SUCCEEDED},
     ),
+    "posted_batches": ({"state": next(iter(PostedState))},),
     "posted_files": ({"purpose": next(iter(Purpose))},),
     "outbox": ({"news": next(iter(News)), "told_at": None}, {"id": 2, "news": next(iter(News)), "given_up_at": None}),
     "run_outbox": (

@@ -1,0 +1,113 @@
+"""Batches of the Batch API: how each stands. Its rows are the jobs of a run."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, Update, bindparam, insert, literal_column, select, update
+
+from orchestrator.core.batch_api.posted_batch import CANCELLABLE, PostedBatch, PostedState
+from orchestrator.core.batch_api.posted_file import PostedFile
+from orchestrator.ledger.posted.posted_files import file_add
+from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches
+from orchestrator.ledger.schema.row_codec import columns
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.transaction import Transaction
+
+_BATCHES: Final[Select[tuple[object, ...]]] = select(*columns(PostedBatch, posted_batches))
+_IS_OPEN: Final[ColumnElement[bool]] = literal_column(POSTED_OPEN)
+
+
+def _change_of(batch: str, states: Sequence[PostedState]) -> Update:
+    """A change of a batch that is in one of these states; of one in another nothing is changed."""
+    return update(posted_batches).where(
+        posted_batches.c.id == batch, posted_batches.c.state.in_([each.value for each in states])
+    )
+
+
+class PostedBatches(Repository):
+    """Those of a ledger."""
+
+    async def add(self, batch: PostedBatch) -> None:
+        """There is this batch from now on."""
+        row = msgspec.structs.asdict(batch) | {"state": batch.state.value, "is_late": int(batch.is_late)}
+        await self._access.execute(insert(posted_batches).values(row))
+
+    async def one(self, owner: str, batch: str) -> PostedBatch | None:
+        """The one of that id; None where `owner` has none that is called so."""
+        query = _BATCHES.where(posted_batches.c.id == bindparam("id"), posted_batches.c.owner == bindparam("owner"))
+        return await self._access.first(PostedBatch, query, {"id": batch, "owner": owner})
+
+    async def page(self, owner: str, *, after: str | None, most: int) -> list[PostedBatch]:
+        """Those of `owner`, newest first, from behind the one of the id `after` on."""
+        number = posted_batches.c.number
+        query = _BATCHES.where(posted_batches.c.owner == owner).order_by(number.desc()).limit(most)
+        if after is not None:
+            of = (posted_batches.c.id == after) & (posted_batches.c.owner == owner)
+            query = query.where(number < select(number).where(of).scalar_subquery())
+        return await self._access.structs(PostedBatch, query)
+
+    async def open(self) -> list[PostedBatch]:
+        """Those that have not ended, oldest first."""
+        return await self._access.structs(PostedBatch, _BATCHES.where(_IS_OPEN).order_by(posted_batches.c.number))
+
+    async def is_awaiting(self, file: str) -> bool:
+        """Whether a batch is still to be read from that file."""
+        query = select(posted_batches.c.id).where(
+            posted_batches.c.input_file == file, posted_batches.c.state == PostedState.VALIDATING.value
+        )
+        return bool(await self._access.rows(query.limit(1)))
+
+    async def learned(self, batch: str, *, run: int, model: str, total: int) -> None:
+        """Its file was read: it is a run of so many rows, whose intake begins."""
+        change = _change_of(batch, tuple(PostedState)).values(run=run, model=model, total=total)
+        await self._access.execute(change)
+
+    async def move(self, batch: PostedBatch, to: PostedState, **values: Any) -> bool:
+        """Brings it into another state, unless it is in another one by now."""
+        moved: dict[str, Any] = {"state": to.value, f"{to.value}_at": self._access.now(), **values}
+        return bool(await self._access.execute(_change_of(batch.id, (batch.state,)).values(moved)))
+
+    async def cancel(self, owner: str, batch: str) -> bool:
+        """Has it cancelled, if that can be done."""
+        change = _change_of(batch, sorted(CANCELLABLE)).where(posted_batches.c.owner == owner)
+        moved: dict[str, Any] = {"state": PostedState.CANCELLING.value, "cancelling_at": self._access.now()}
+        return bool(await self._access.execute(change.values(moved)))
+
+    async def name_files(self, batch: PostedBatch, *, output_file: str, error_file: str) -> None:
+        """Writes down how its files will be called, unless that is known."""
+        change = _change_of(batch.id, (batch.state,)).where(posted_batches.c.output_file.is_(None))
+        await self._access.execute(change.values(output_file=output_file, error_file=error_file))
+
+    @in_transaction
+    async def finish(
+        self,
+        transaction: Transaction,
+        batch: PostedBatch,
+        to: PostedState,
+        *,
+        files: Sequence[PostedFile],
+        completed: int,
+        failed: int,
+    ) -> bool:
+        """It ends, and there are its files, unless it is in another state by now."""
+        names = {each.id for each in files}
+        moved: dict[str, Any] = {
+            "state": to.value,
+            f"{to.value}_at": self._access.now(),
+            "completed": completed,
+            "failed": failed,
+            "output_file": batch.output_file if batch.output_file in names else None,
+            "error_file": batch.error_file if batch.error_file in names else None,
+        }
+        change = await transaction.connection.execute(_change_of(batch.id, (batch.state,)).values(moved))
+        if not change.rowcount:
+            return False
+        for each in files:
+            await file_add(transaction.connection, each)
+        return True
+
+    async def named_files(self) -> frozenset[str]:
+        """The names of files that are being written."""
+        query = select(posted_batches.c.output_file, posted_batches.c.error_file).where(_IS_OPEN)
+        return frozenset(name for row in await self._access.rows(query) for name in row if name is not None)

@@ -1,0 +1,77 @@
+"""Batches of the Batch API: a step is written only if the batch is what it was made for, and the end with its files."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedState
+from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
+from orchestrator.ledger import Ledger
+from tests.core.batch_api.test_posted_batch import BATCH
+from tests.ledger.ledgers import OpenLedger
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+FILE = PostedFile(
+    id="out", owner="", filename="o.jsonl", purpose=Purpose.BATCH_OUTPUT, size=1, created_at=1, expires_at=None
+)
+
+
+async def one(ledger: Ledger, batch: str = "batch_1") -> PostedBatch:
+    found = await ledger.runs.posted.batches.one("", batch)
+    assert found is not None
+    return found
+
+
+async def test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, open_file() as other:
+        batches = ledger.runs.posted.batches
+        await batches.add(BATCH)
+        assert await other.runs.posted.batches.open() == [BATCH]
+        assert await batches.is_awaiting("file-1")
+        await batches.learned("batch_1", run=7, model="m", total=3)
+        assert await batches.move(BATCH, PostedState.IN_PROGRESS)
+        assert not await batches.is_awaiting("file-1")
+        under_way = await one(ledger)
+        assert (under_way.run, under_way.model, under_way.total) == (7, "m", 3)
+        assert under_way.in_progress_at == ledger.now()
+        assert not await batches.move(BATCH, PostedState.FAILED), "it is in another state by now"
+        assert await batches.move(under_way, PostedState.FINALIZING, is_late=1)
+        late = await one(ledger)
+        await batches.name_files(late, output_file="out", error_file="err")
+        await batches.name_files(late, output_file="other", error_file="names")
+        named = await one(other)
+        assert (named.output_file, named.error_file, named.is_late) == ("out", "err", True)
+        assert await batches.named_files() == {"out", "err"}
+        assert await batches.finish(named, PostedState.EXPIRED, files=[FILE], completed=3, failed=0)
+        assert not await batches.finish(named, PostedState.EXPIRED, files=[FILE], completed=3, failed=0)
+        over = await one(other)
+        assert (over.state, over.output_file, over.error_file, over.completed) == (PostedState.EXPIRED, "out", None, 3)
+        assert await ledger.runs.posted.files.one("", "out") == FILE
+        assert await batches.open() == []
+        assert await batches.named_files() == frozenset()
+
+
+@pytest.mark.parametrize("state", PostedState)
+async def test_only_what_goes_on_can_be_cancelled_and_by_its_owner(open_file: OpenLedger, state: PostedState) -> None:
+    async with open_file() as ledger:
+        batches = ledger.runs.posted.batches
+        await batches.add(replace(BATCH, state=state))
+        assert not await batches.cancel("another", "batch_1")
+        is_cancelled = await batches.cancel("", "batch_1")
+        assert is_cancelled is (state in (PostedState.VALIDATING, PostedState.IN_PROGRESS))
+        assert (await one(ledger)).state is (PostedState.CANCELLING if is_cancelled else state)
+
+
+async def test_batches_are_read_a_page_at_a_time_by_their_owner(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        batches = ledger.runs.posted.batches
+        for n in range(1, 5):
+            await batches.add(replace(BATCH, id=f"batch_{n}"))
+        await batches.add(replace(BATCH, id="other", owner="b"))
+
+        async def ids(after: str | None = None, most: int = 9) -> list[str]:
+            return [each.id for each in await batches.page("", after=after, most=most)]
+
+        assert await ids() == ["batch_4", "batch_3", "batch_2", "batch_1"]
+        assert await ids("batch_3", most=1) == ["batch_2"]
+        assert await ids("other") == []
