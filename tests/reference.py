@@ -14,8 +14,9 @@ from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.topics import FILTER_FIELDS
 from orchestrator.settings import command_flags, pipeline_keys, run_settings
+from orchestrator.settings.batch_api.batch_api_settings import OF_BATCH_API
 from orchestrator.settings.command_requests import FIGURES_OF_PLAN
-from orchestrator.settings.configuration_file import RUNS, Section
+from orchestrator.settings.configuration_file import OF_MODELS, RUNS, Section
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
@@ -37,7 +38,10 @@ REFERENCE: Final = tuple(
 KEYWORDS: Final = DOCS.parent / "orchestrator" / "api" / "runs" / "keyword_options.py"
 """What a type checker has to see written out."""
 
-PAGES: Final = (*REFERENCE, *(DOCS / "how-to" / f"{name}.md" for name in ("pipelines", "pods", "python", "notify")))
+PAGES: Final = (
+    *REFERENCE,
+    *(DOCS / "how-to" / f"{name}.md" for name in ("pipelines", "pods", "python", "notify", "batch-api")),
+)
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 _FIELDS: Final = re.compile(r"( *# <declared: ([a-z ]+)>\n)(.*?)( *# <end>)", re.DOTALL)
@@ -158,6 +162,8 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "dashboard": _table("Flag", DASHBOARD_FLAGS),
     "keys of dashboard": _keys(DASHBOARDS),
     "file only": _table("Key", command_flags.FILE_ONLY),
+    "batch api": _table("Key", OF_BATCH_API),
+    "keys of models": _keys(OF_MODELS),
     "pod templates": _table("Key", OF_POD_TEMPLATES),
     "pipeline": _keys_table(pipeline_keys.PIPELINE),
     "schedule": _keys_table(pipeline_keys.SCHEDULE),

@@ -7,6 +7,7 @@ import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.api.batch_api.batch_service import batch_service
+from orchestrator.api.batch_api.model_runs import check_model
 from orchestrator.api.hosting.host import Host
 from orchestrator.batch_api.application import batch_api_application
 from orchestrator.core.service.addresses import Address, is_loopback
@@ -47,6 +48,8 @@ class BatchApi:
             )
         if len({*self._keys.values()}) < len(self._keys):
             raise UsageError("two of the keys of [batch-api] are the same key: nobody could be told apart by them")
+        for each in models.values():
+            check_model(each)
         self._settings = settings
         self._models = models
         self._app = _ToBeMade()

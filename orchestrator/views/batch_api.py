@@ -1,7 +1,7 @@
 """What the Batch API answers, in the form of OpenAI's interface, in which times are whole seconds."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
     status_details: None = None
 
 
-class RequestCounts(msgspec.Struct, frozen=True, kw_only=True):
+class BatchCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How the requests of a batch stand."""
 
     total: int
@@ -74,7 +74,7 @@ class BatchObject(msgspec.Struct, frozen=True, kw_only=True):
     expired_at: int | None
     cancelling_at: int | None
     cancelled_at: int | None
-    request_counts: RequestCounts
+    request_counts: BatchCounts
     metadata: msgspec.Raw
 
 
@@ -127,16 +127,16 @@ def file_object(file: PostedFile) -> FileObject:
         id=file.id,
         bytes=file.size,
         created_at=unix_seconds(file.created_at),
-        expires_at=None if file.expires_at is None else unix_seconds(file.expires_at),
+        expires_at=_seconds_or_none(file.expires_at),
         filename=file.filename,
         purpose=file.purpose.value,
     )
 
 
-def batch_object(batch: PostedBatch, counts: RequestCounts) -> BatchObject:
+def batch_object(batch: PostedBatch, counts: BatchCounts) -> BatchObject:
     """A batch as it is shown, with `counts` as they are now."""
     has_ended = batch.state in POSTED_ENDS
-    moments = {name: getattr(batch, name) for name in _MOMENTS}
+    moments: dict[str, Any] = {name: _seconds_or_none(getattr(batch, name)) for name in _MOMENTS}
     return BatchObject(
         id=batch.id,
         endpoint=batch.endpoint,
@@ -151,8 +151,12 @@ def batch_object(batch: PostedBatch, counts: RequestCounts) -> BatchObject:
         metadata=msgspec.Raw(batch.metadata or b"null"),
         created_at=unix_seconds(batch.created_at),
         expires_at=unix_seconds(batch.expires_at),
-        **{name: None if at is None else unix_seconds(at) for name, at in moments.items()},
+        **moments,
     )
+
+
+def _seconds_or_none(at: int | None) -> int | None:
+    return None if at is None else unix_seconds(at)
 
 
 def unix_seconds(at: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import httpx
@@ -56,7 +56,7 @@ class Site:
 
     def client(self, key: str = "any") -> AsyncOpenAI:
         """OpenAI's client, which has that key."""
-        return AsyncOpenAI(api_key=key, base_url=f"{HOST}/v1", http_client=self.http(), max_retries=0)
+        return AsyncOpenAI(api_key=key, base_url=f"{HOST}/v1", http_client=cast("Any", self.http()), max_retries=0)
 
     def http(self) -> httpx.AsyncClient:
         """A client that sends anything."""

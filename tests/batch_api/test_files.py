@@ -6,6 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from openai import AuthenticationError, BadRequestError, NotFoundError
+from openai.types.file_create_params import ExpiresAfter
 
 from orchestrator.api.batch_api.file_store import UNCLAIMED_US
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
@@ -14,7 +15,7 @@ from tests.batch_api.harness import at_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-HOUR = {"anchor": "created_at", "seconds": 3_600}
+HOUR = ExpiresAfter(anchor="created_at", seconds=3_600)
 
 
 async def test_a_file_is_posted_listed_read_and_removed(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from anyio.abc import TaskGroup
 from orchestrator.api.batch_api.batch_results import write_batch_files
 from orchestrator.api.batch_api.batch_runs import BatchRuns
 from orchestrator.core.batch_api.posted_batch import (
+    BatchRunStanding,
     PostedBatch,
     PostedError,
     PostedState,
     PostedStep,
-    RunStanding,
     next_posted_step,
 )
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
@@ -75,12 +75,12 @@ class BatchKeeper:
                 await self._do(tasks, batch, step)
         return bool(found)
 
-    async def _standings(self, runs: list[int]) -> dict[int, RunStanding]:
+    async def _standings(self, runs: list[int]) -> dict[int, BatchRunStanding]:
         """How these runs stand, of which all rows are taken in."""
         ledger = self.runs.files.ledger
         counts, asked = await ledger.runs.counts_by_run(runs), await ledger.runs.asked()
         return {
-            run.id: RunStanding(
+            run.id: BatchRunStanding(
                 is_over=not any(counts.get(run.id, {}).get(state) for state in _UNFINISHED),
                 is_cancelled=run.id in asked and asked[run.id].controls.cancel,
             )

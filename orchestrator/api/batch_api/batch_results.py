@@ -13,7 +13,7 @@ from orchestrator.core.batch_api.posted_batch import ROW_CODES, PostedBatch, Pos
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.formats.output.atomic_file import Replacement
-from orchestrator.formats.output.openai_lines import OK, error_line, result_line, status_of
+from orchestrator.formats.output.openai_lines import OK, answer_status, error_line, result_line
 from orchestrator.formats.output.outcome_lines import ErrorClass, ErrorLine, ResultLine
 
 
@@ -35,7 +35,7 @@ async def write_batch_files(store: FileStore, batch: PostedBatch) -> bool:
         assert named.run is not None
         async for job in finished_jobs(store.ledger, named.run, WantedRows.ALL):
             line = file_outcome(job).line
-            is_good = isinstance(line, ResultLine) and status_of(line) == OK
+            is_good = isinstance(line, ResultLine) and answer_status(line) == OK
             (output if is_good else errors).write(_text(line, end))
         if await store.ledger.runs.is_gone(named.run):  # what was read of it is not all of it
             return False

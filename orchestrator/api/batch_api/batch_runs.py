@@ -12,14 +12,13 @@ from typing import Final
 import anyio
 import msgspec
 from anyio import to_thread
-from msgspec.structs import replace
 
 from orchestrator.api.batch_api.file_store import FileStore
+from orchestrator.api.batch_api.model_runs import model_run
 from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.outcomes.row_input import input_reading
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.process_commands import ask_process
-from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedError, PostedState
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
@@ -27,12 +26,9 @@ from orchestrator.errors import InputError, StoppedError, UsageError
 from orchestrator.formats.input.openai_requests import CheckedRequests, check_requests, first_model
 from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger.commands.command_types import Action
-from orchestrator.settings import run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import InputFormat
 
 REFUSED: Final = "invalid_batch"
 """What it is called where nothing is wrong with any line, and it can be no run here all the same."""
@@ -108,26 +104,8 @@ class BatchRuns:
         )
 
     async def _request(self, batch: PostedBatch, model: str) -> RunRequest:
-        """What `orchestrator run` would be told."""
-        choices = self.models[model]
         names = EndpointNames(connection=self.connection, dependencies=self.dependencies)
-        endpoint = await names.id_of(choices[run_request.ENDPOINT] or "")
-        members = await names.in_members(choices.members)
-        settings = replace(choices.run_settings(), members=members)
-        if not settings.finish_by or settings.finish_by > batch.expires_at:
-            settings = replace(settings, finish_by=batch.expires_at)
-        check_usable(settings)
-        check_run_endpoint(settings, endpoint, members)
-        return RunRequest(
-            name=batch.id,
-            endpoint=endpoint,
-            ledger=self.files.ledger.path,
-            source=str(self.files.path(batch.input_file)),
-            reading=InputSettings(format=InputFormat.OPENAI_BATCH),
-            members=members,
-            connection=self.connection,
-            settings=settings,
-        )
+        return await model_run(batch, self.models[model], self.files, names, self.connection)
 
     async def _take_in(self, batch: PostedBatch, model: str, rows: int) -> None:
         ledger, request = self.files.ledger, await self._request(batch, model)

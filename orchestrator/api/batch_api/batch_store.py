@@ -13,7 +13,7 @@ from orchestrator.core.batch_api.posted_file import Purpose
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.units import SECOND_US
-from orchestrator.views.batch_api import BatchObject, RequestCounts, batch_object
+from orchestrator.views.batch_api import BatchCounts, BatchObject, batch_object
 
 
 @dataclass(kw_only=True, eq=False)
@@ -103,9 +103,9 @@ class BatchStore:
         return batch_object(batch, _counts(batch, counted))
 
 
-def _counts(batch: PostedBatch, counted: dict[str, int]) -> RequestCounts:
+def _counts(batch: PostedBatch, counted: dict[str, int]) -> BatchCounts:
     """How its requests stand: by its run while it goes on, and in the end by its files."""
     completed, failed = batch.completed, batch.failed
     if batch.state not in POSTED_ENDS:
         completed, failed = counted.get(State.SUCCEEDED.value, 0), counted.get(State.FAILED.value, 0)
-    return RequestCounts(total=batch.total, completed=completed, failed=failed)
+    return BatchCounts(total=batch.total, completed=completed, failed=failed)

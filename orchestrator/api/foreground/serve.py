@@ -1,6 +1,7 @@
 """The engine without a run of its own: serves every run of a ledger, and fires its schedules, until it is stopped."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import anyio
 
@@ -20,7 +21,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
-Alongside = Callable[[Host, Engine], Awaitable[None]]
+Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
 """What works with the engine for as long as it does."""
 
 LOOK_S = 1.0

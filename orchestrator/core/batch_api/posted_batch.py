@@ -90,7 +90,7 @@ class PostedBatch(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     cancelled_at: int | None
 
 
-class RunStanding(msgspec.Struct, frozen=True, kw_only=True):
+class BatchRunStanding(msgspec.Struct, frozen=True, kw_only=True):
     """How the run of a batch stands."""
 
     is_over: bool
@@ -120,7 +120,7 @@ class PostedStep(StrEnum):
     WAIT = "wait"
 
 
-def next_posted_step(batch: PostedBatch, run: RunStanding | None, *, now: int) -> PostedStep:
+def next_posted_step(batch: PostedBatch, run: BatchRunStanding | None, *, now: int) -> PostedStep:
     """What comes next for a batch that has not ended; `run` is None where it has none, or not any more."""
     if run is None:
         return _step_without_run(batch, is_late=now >= batch.expires_at)

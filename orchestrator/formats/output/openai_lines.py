@@ -45,7 +45,7 @@ def result_line(line: ResultLine, *, is_any_body: bool) -> bytes:
     return _line(line, response, None)
 
 
-def status_of(line: ResultLine) -> int:
+def answer_status(line: ResultLine) -> int:
     """The status of the answer of a job that succeeded: the worker's, where it has refused the request."""
     body = _body(bytes(line.output))
     return OK if body is None else _status(body)

@@ -7,6 +7,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request, run_settings
 from orchestrator.settings.configuration_file import ConfigurationFile
+from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -31,5 +32,6 @@ def read_models(named: str | None, environ: Mapping[str, str]) -> Mapping[str, C
             raise UsageError(f"{where}: requests of an OpenAI Batch file go by via = {Via.OPENAI}")
         if (choices[run_request.ENDPOINT] or "").startswith(LOCAL):
             raise UsageError(f"{where}: a function of yours is executed by the command that names it, and by no other")
+        check_together(choices.run_settings(), choices.origin)
         found[model] = choices
     return found

@@ -5,10 +5,10 @@ from msgspec.structs import replace
 
 from orchestrator.core.batch_api.posted_batch import (
     POSTED_ENDS,
+    BatchRunStanding,
     PostedBatch,
     PostedState,
     PostedStep,
-    RunStanding,
     end_of,
     next_posted_step,
 )
@@ -41,9 +41,9 @@ BATCH = PostedBatch(
     cancelling_at=None,
     cancelled_at=None,
 )
-GOES_ON = RunStanding(is_over=False, is_cancelled=False)
-IS_CANCELLED = RunStanding(is_over=False, is_cancelled=True)
-IS_OVER = RunStanding(is_over=True, is_cancelled=False)
+GOES_ON = BatchRunStanding(is_over=False, is_cancelled=False)
+IS_CANCELLED = BatchRunStanding(is_over=False, is_cancelled=True)
+IS_OVER = BatchRunStanding(is_over=True, is_cancelled=False)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ IS_OVER = RunStanding(is_over=True, is_cancelled=False)
     ],
 )
 def test_the_next_step_follows_from_its_state_its_run_and_the_time(
-    state: PostedState, run: RunStanding | None, now: int, step: PostedStep
+    state: PostedState, run: BatchRunStanding | None, now: int, step: PostedStep
 ) -> None:
     assert next_posted_step(replace(BATCH, state=state), run, now=now) is step
 

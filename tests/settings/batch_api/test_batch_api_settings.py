@@ -88,6 +88,12 @@ def test_what_is_wrong_with_a_model_is_said_with_its_place(tmp_path: Path, text:
         read_models(written(tmp_path, text), {})
 
 
+def test_a_model_that_cannot_be_served_so_is_refused_before_anything_begins(tmp_path: Path) -> None:
+    models = read_models(written(tmp_path, '[models.m]\nendpoint = "https://host.example/v1"'), {})
+    with pytest.raises(UsageError, match="what is there has no queue"):
+        BatchApi(LOOPBACK, BatchApiSettings(), models, {})
+
+
 def test_it_listens_for_all_only_where_there_are_keys_which_are_all_set_and_all_different() -> None:
     keys = BatchApiSettings(keys={"a": "A", "b": "B"})
     with pytest.raises(UsageError, match="has no keys"):
