@@ -38,6 +38,7 @@ DECLARING: Final = {
     "orchestrator/api/emulation/emulate_request.py",
     "orchestrator/emulator/emulator_flags.py",
     "orchestrator/settings/lanes/lane_settings.py",
+    "orchestrator/settings/outputs/save_settings.py",
     "orchestrator/emulator/jobs/scaling_rules.py",
 }
 """Where settings are declared: those of runs, and the emulator's."""

@@ -32,7 +32,7 @@ from orchestrator.core.pools.member import (
     price_at,
 )
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
-from orchestrator.settings.lanes.lane_settings import LaneSettings
+from orchestrator.settings.outputs.save_settings import SaveSettings
 from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
@@ -55,7 +55,7 @@ _trouble: Final = partial(Setting, panel=Panel.TROUBLE)
 _brake: Final = partial(Setting, panel=Panel.BRAKES)
 
 
-class RunSettings(LaneSettings, frozen=True, kw_only=True):
+class RunSettings(SaveSettings, frozen=True, kw_only=True):
     """The settings of one run. Durations are in microseconds."""
 
     max_attempts: Annotated[

@@ -148,6 +148,13 @@ class ResultOrder(StrEnum):
     COMPLETION = "completion"
 
 
+class OnUnsaved(StrEnum):
+    """What becomes of a result of which a member cannot be saved to its file."""
+
+    KEEP = "keep"
+    FAIL = "fail"
+
+
 class OnMisfit(StrEnum):
     """What becomes of a value that a format cannot hold."""
 

@@ -83,6 +83,8 @@ WRITTEN = {
     "max-failures": "5%",
     "limit": ["run=5/1", "status=7/1"],
     "service-key": ["http://127.0.0.1:2=env:OTHER"],
+    "save": ["output.image=out/{custom_id}.png"],
+    "save-from": ["10.2.0.0/16"],
     "schema": "s.json",
     "check": "c.py:good",
     "escalate": ["timed_out: execution-timeout*2, then endpoint big"],

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.client.http.link_fetcher import FetchLink
 from orchestrator.clock import Clock
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
@@ -29,7 +30,7 @@ from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.maintenance.janitor import Recovered
-from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.dependencies import Dependencies, real_link
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.engine.user_code.functions import UserFunctions
@@ -224,6 +225,7 @@ async def process(
     headers: Mapping[str, EndpointHeaders] | None = None,
     sample_every_s: float = SAMPLE_EVERY_S,
     watch_every_s: float = WATCH_EVERY_S,
+    fetch_link: FetchLink = real_link,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -251,6 +253,7 @@ async def process(
         usage=lambda: NOTHING_USED,
         sample_every_s=sample_every_s,
         watch_every_s=watch_every_s,
+        fetch_link=fetch_link,
     )
     connection = ConnectionSettings(
         serverless_url=URL,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from orchestrator.api.flows.stage_saves import stage_saves
 from orchestrator.api.runs.file_owners import check_flow_owns
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.pipelines import pipeline as pipelines
@@ -60,7 +61,8 @@ async def stage_run_settings(
 ) -> RunSettings:
     """The settings of the stage's run, with the files that it writes in the end."""
     taken_over = await _taken_over(ledger, flow, row)
-    settings = replace(stage_choices(stage).run_settings(), reuse=_reuse(stage), takes_over=taken_over)
+    settings = stage_choices(stage).run_settings()
+    settings = replace(settings, reuse=_reuse(stage), takes_over=taken_over, save=stage_saves(pipeline, flow, stage))
     if (outputs := stage_outputs(flow, pipeline, stage)) is None:
         return settings
     output, errors = outputs

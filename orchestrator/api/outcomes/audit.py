@@ -59,6 +59,9 @@ class Flaw(StrEnum):
     COUNTS = "counts"
     """Counts that the rows do not come to."""
 
+    SAVED = "saved"
+    """A file that a member of an output became, and that is not what was saved."""
+
     INCOMPLETE = "incomplete"
     """What the files lack, where they are to be complete."""
 
@@ -78,6 +81,8 @@ ADVICE: Final[Mapping[Flaw, str]] = MappingProxyType(
         f" these rows again under another {run_request.NAME}",
         Flaw.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
+        Flaw.SAVED: "put these files back from a copy: nothing else has what was in them; to have it made again, run"
+        f" these rows under another {run_request.NAME}",
         Flaw.INCOMPLETE: "go on with the run until it has finished:"
         f" orchestrator resume NAME {run_request.OUTPUT} FILE",
         Flaw.FILES: f"write the files again: orchestrator resume NAME {run_request.OUTPUT} FILE",
@@ -128,6 +133,9 @@ class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: int = 0
     checksums: int = 0
     """Outcomes that have one; those of older programs have none."""
+
+    saved_files: int = 0
+    """Those that members of outputs became."""
 
     file_bytes: int = 0
 

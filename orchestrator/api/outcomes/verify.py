@@ -9,6 +9,7 @@ import msgspec
 from orchestrator.api.outcomes.audit import AuditCounts, AuditFinding, Findings, Flaw, Progress, audit_ledger
 from orchestrator.api.outcomes.compare import Files, compare_files
 from orchestrator.api.outcomes.job_queries import filter_of
+from orchestrator.api.outcomes.saved_files_check import check_saved_files
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
@@ -48,6 +49,8 @@ async def verify(request: VerifyRequest, progress: Progress) -> Verification:
             run, told = await _run_of_files(ledger, request)
             group.start_soon(ticker.serve)
             figures = await audit_ledger(ledger, findings, ticker.at)
+            saved = await check_saved_files(ledger, findings, ticker.at)
+            figures = msgspec.structs.replace(figures, saved_files=saved)
             files = None
             if run is not None and request.output is not None and request.errors is not None:
                 writing = _writing(request, run, told)

@@ -51,6 +51,10 @@ class StageRunOptions(TypedDict, total=False):
     batch_wait: Duration | None
     batch_repeats: int | None
     batch_discount: str | None
+    save: Mapping[str, str] | Sequence[str] | None
+    save_from: str | Sequence[str] | None
+    save_bytes_max: int | None
+    on_unsaved: Literal["keep", "fail"] | None
     max_attempts: int | None
     priority: int | None
     queue_depth: int | Literal["auto", "off"] | None

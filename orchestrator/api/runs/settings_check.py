@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.core.lanes.via import Via
+from orchestrator.core.outputs.save_rules import SaveRule, format_save
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import is_same_account
@@ -15,10 +16,12 @@ from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
+from orchestrator.formats.output.saved_files import folder_fault
 from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.connection_settings import whose
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_checks import WORKER_SETTINGS, changes_workers, check_lanes
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -29,6 +32,7 @@ from orchestrator.settings.words_and_defaults import LOCAL
 def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
     """Raises `UsageError` where they cannot; `name` is how a setting is named."""
     validator_of(settings)
+    check_saves(settings.save, name)
     if problem := problems_of(settings.escalate, max_attempts=settings.max_attempts):
         raise UsageError(f"{name(run_settings.ESCALATE)}: {problem}")
     for rule in settings.escalate:
@@ -37,6 +41,16 @@ def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
                 template_of(text)
             except ValueError as error:
                 raise UsageError(f"{name(run_settings.ESCALATE)}: map {field}={text}: {error}") from None
+
+
+def check_saves(rules: Sequence[SaveRule], name: DisplayName = str) -> None:
+    """Raises `UsageError` where members of outputs cannot be saved to where `rules` say."""
+    for rule in rules:
+        text = f"{name(SAVE)} {format_save(rule)}"
+        if rule.is_of_flow:
+            raise UsageError(f"{text}: only a pipeline fills in what is of a flow; leave it out")
+        if (fault := folder_fault(rule.folder)) is not None:
+            raise UsageError(f"{text}: {fault}; choose another place")
 
 
 def check_run_endpoint(

@@ -107,6 +107,8 @@ def verification_lines(verification: "Verification") -> list[str]:
         f" {counted(figures.submissions, 'submission')}, {counted(figures.outcomes, 'outcome')}"
         f" ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
     )
+    if figures.saved_files:
+        looked_at += f"; {counted(figures.saved_files, 'saved file')}"
     if files is not None:
         looked_at += f"; {counted(files.results, 'line')} of results, {files.errors:,} of errors"
     verdict = "ok" if verification.ok else counted(sum(each.count for each in verification.findings), "problem")

@@ -130,7 +130,7 @@ class AiohttpCarrier:
             data=upload,
             allow_redirects=False,
             timeout=self._timeout,
-            ssl=_tls() if url.scheme == "https" else True,
+            ssl=tls() if url.scheme == "https" else True,
         ) as response:
             return Carried(response.status, response.headers, await self._body(response, idle_timeout, request))
 
@@ -236,6 +236,6 @@ async def _tell(pieces: AsyncIterable[bytes], status: int, coming: Coming) -> As
 
 
 @functools.cache
-def _tls() -> ssl.SSLContext:
+def tls() -> ssl.SSLContext:
     """Certificates as httpx has them: certifi's, or those of SSL_CERT_FILE. Loaded once, it takes 20 ms."""
     return httpx.create_ssl_context()

@@ -3,6 +3,7 @@ earlier result will do.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +25,13 @@ class Reuse(msgspec.Struct, frozen=True, kw_only=True):
     """A result is taken for so long after its job ended."""
 
     version: str = ""
+
+
+def with_saved_members(reuse: Reuse | None, members: Sequence[str]) -> Reuse | None:
+    """`reuse` of a run that makes files of these members: results of others have something else in their places."""
+    if reuse is None or not members:
+        return reuse
+    return msgspec.structs.replace(reuse, version=f"{reuse.version}\0{' '.join(members)}")
 
 
 def reuse_key(service_url: str, endpoint: str, digest: bytes, version: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from orchestrator.core.pipelines.pipeline import Pipeline, Schedule
-from orchestrator.core.pipelines.placeholders import Moment, Word, expanded, placeholders
+from orchestrator.core.pipelines.placeholders import Moment, Word, expanded, placeholders, with_doubled
 from orchestrator.core.pipelines.schedule_calendar import next_fires, previous_fire
 from orchestrator.core.text.durations import format_duration
 
@@ -15,6 +15,12 @@ FIRES_CHECKED: Final = 1_000
 
 PATH_KEYS: Final = ("output", "errors")
 """The settings of a stage that are paths."""
+
+SAVE_KEY: Final = "save"
+"""That of a stage whose texts are `output.MEMBER=FILE`."""
+
+OF_ROWS: Final = ("custom_id", "n")
+"""The placeholders of such a file that differ from row to row."""
 
 Problem = tuple[str, str, str]
 """What is wrong: its table in the pipeline's file, its key, and why."""
@@ -39,7 +45,20 @@ def templates(pipeline: Pipeline) -> Mapping[tuple[str, str], str]:
         for key in PATH_KEYS:
             if key in stage.settings:
                 found[f"stage.{stage.name}", key] = stage.settings[key][-1]
+        for number, text in enumerate(stage.settings.get(SAVE_KEY, ()), start=1):
+            key = SAVE_KEY if number == 1 else f"{SAVE_KEY} {number}"
+            found[f"stage.{stage.name}", key] = _saved_to(text)
     return found
+
+
+def _saved_to(text: str) -> str:
+    """The path in `output.MEMBER=FILE`, of which what differs from row to row stays for the run."""
+    return with_doubled(text.partition("=")[2].strip(), OF_ROWS)
+
+
+def filled_save(pipeline: Pipeline, text: str, at: Moment) -> str:
+    """`text`, which says what a member of outputs is saved to, for one flow."""
+    return f"{text.partition('=')[0]}={filled_template(pipeline, _saved_to(text), at)}"
 
 
 def template_problems(pipeline: Pipeline) -> Iterator[Problem]:

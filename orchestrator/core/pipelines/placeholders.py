@@ -5,7 +5,7 @@ flow's name, and `{file:STAGE}` the path of a stage's results. A brace that mean
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -71,6 +71,12 @@ def _iso(at_us: int) -> str:
 def placeholders(text: str) -> tuple[Placeholder, ...]:
     """All that stand in `text`. Raises `ValueError` for one that is none."""
     return tuple(_read(match) for match in _PART.finditer(text) if match[0] not in ("{{", "}}"))
+
+
+def with_doubled(text: str, names: Sequence[str]) -> str:
+    """`text`, of which the placeholders of these names, and doubled braces, are still there once it was `expanded`."""
+    others = re.compile("|".join((r"\{\{", r"\}\}", *(re.escape(f"{{{name}}}") for name in names))))
+    return others.sub(lambda match: match[0].replace("{", "{{").replace("}", "}}"), text)
 
 
 def expanded(text: str, moment: Moment, files: Mapping[str, str]) -> str:

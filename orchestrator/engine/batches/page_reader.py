@@ -94,8 +94,8 @@ class PageReader:
         within_us = (now - (job.sent_at or 0)) * endpoint.api.time_scale
         record = plausible(row.record, within_us=round(within_us))
         is_result = record.status == "COMPLETED"
-        judged = await self.validators.judged(job.run, record) if is_result else GOOD
-        endpoint.runs.observe_validation(job.run, judged.unjudged)
+        judged = await self.validators.received(job, record) if is_result else GOOD
+        endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
         is_taken = is_result and judged.invalid is None
         why = None if is_taken else await self.ledger.jobs.cancels.why(submission=job.submission or 0)
         endpoint.estimates.throughput.observe(now)

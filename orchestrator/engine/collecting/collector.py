@@ -78,7 +78,7 @@ class Collector:
         """Asks for whatever is due; returns the seconds until more is."""
         self._follow_endpoint()
         while self._is_due() and self._turns.wait_us() == 0:
-            await self._ledger.writer.room()
+            await self._endpoint.api.down.room()
             await self._endpoint.api.down.clear()  # another large answer would only wait with those that do
             permit = await self._turns.leave()
             if permit is None:

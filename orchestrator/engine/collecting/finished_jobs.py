@@ -68,8 +68,8 @@ class FinishedJobs:
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_of(job), now)
         end = await self._segments.end(job, record) if job.segment else None
         is_result = record.status == "COMPLETED" and (end is None or end.report is None)
-        judged = await self._validators.judged(job.run, record) if is_result else GOOD
-        self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+        judged = await self._validators.received(job, record) if is_result else GOOD
+        self._endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
         is_taken = is_result and judged.invalid is None
         why = None if is_taken else await self._ledger.jobs.cancels.why(submission=job.submission or 0)
         return on_finished(

@@ -46,6 +46,7 @@ def on_finished(
     settings = endpoint.settings_of[job.run]
     verdict = verdict_of(record, output_required=settings.output_required, rejected=judged.invalid)
     now = endpoint.clock.now()
+    record = kept_record(record, judged)
     if end is not None and end.report is not None:
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
@@ -91,6 +92,11 @@ def _on_cancelled(
         previous_outcome=outcome,
     )
     return endpoint.homes.homeward(step)
+
+
+def kept_record(record: Record, judged: Validation) -> Record:
+    """`record` with what is kept of its output, which was `judged`."""
+    return record if judged.output is None else msgspec.structs.replace(record, output=judged.output)
 
 
 def on_completed(

@@ -1,4 +1,4 @@
-"""Judges outputs before they count as results, away from the event loop, and in bounded time.
+"""Judges outputs before they count as results, away from the event loop, and in bounded time; makes files of them.
 
 A result is in memory by then, and at the service for half an hour more: it is not lost while it is judged. Whatever
 cannot be judged (a check that hangs or dies, one that is not there, too many outputs that wait) counts as a result all
@@ -15,14 +15,18 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import format_duration
+from orchestrator.engine.collecting.output_saver import OutputSaver
 from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, named_validator, validator_of
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.words_and_defaults import Pinned
+from orchestrator.settings.words_and_defaults import OnUnsaved, Pinned
 from orchestrator.units import MIB, SECOND_US
 
 CHECK_S_MAX: Final = 10.0
@@ -44,6 +48,12 @@ class Validation(NamedTuple):
 
     unjudged: str | None = None
     """Why nobody could say."""
+
+    output: bytes | None = None
+    """What is kept of it, where members of it have become files; None: all of it, as it came."""
+
+    disk_fault: str | None = None
+    """Why no files can be made of it."""
 
 
 GOOD: Final = Validation()
@@ -82,7 +92,7 @@ _Key = tuple[Pinned | None, Pinned | None]
 
 class ValidationPool:
     """Those of all runs of one process. `warn` tells the user something; `most_s`: see `CHECK_S_MAX`; `make_code` makes
-    what calls people's functions.
+    what calls people's functions. `saver` makes files of what was found good; without it nobody does.
     """
 
     def __init__(
@@ -92,7 +102,9 @@ class ValidationPool:
         *,
         most_s: float = CHECK_S_MAX,
         make_code: Callable[[], PerformsTasks] = user_code,
+        saver: OutputSaver | None = None,
     ) -> None:
+        self.saver = saver
         self._settings_of = settings_of
         self._warn = warn
         self._most_s = most_s
@@ -114,7 +126,25 @@ class ValidationPool:
 
     def is_needed(self, run: int) -> bool:
         """Whether anybody has to look at the outputs of `run`."""
-        return _key(self._settings_of[run]) != (None, None)
+        return _key(self._settings_of[run]) != (None, None) or (self.saver is not None and self.saver.is_needed(run))
+
+    async def room(self) -> None:
+        """Returns once so little waits to be saved that more may come."""
+        if self.saver is not None:
+            await self.saver.room()
+
+    async def received(self, job: Job, record: Record) -> Validation:
+        """What the validator of its run says of the output of `record`, which is COMPLETED; of one that is a result the
+        files are in their places by then.
+        """
+        found, saver = await self.judged(job.run, record), self.saver
+        if found.invalid is not None or record.output is None or saver is None or not saver.is_needed(job.run):
+            return found
+        saved = await saver.saved(job, record.output)
+        is_to_fail = self._settings_of[job.run].on_unsaved is OnUnsaved.FAIL and saved.disk_fault is None
+        if is_to_fail and saved.why_not is not None:
+            return found._replace(invalid=saved.why_not)
+        return found._replace(output=saved.output, disk_fault=saved.disk_fault)
 
     async def judged(self, run: int, record: Record) -> Validation:
         """What the validator of `run` says of the output of `record`, which is COMPLETED."""
@@ -175,3 +205,11 @@ class ValidationPool:
 
 def _key(settings: RunSettings) -> _Key:
     return settings.schema, settings.check
+
+
+def validation_pool(
+    ledger: Ledger, settings_of: Mapping[int, RunSettings], warn: Callable[[str], None], dependencies: Dependencies
+) -> ValidationPool:
+    """Those of a process that works on `ledger`: what they find good becomes files, where its run wants that."""
+    saver = OutputSaver(ledger, settings_of, warn, dependencies.fetch_link)
+    return ValidationPool(settings_of, warn, make_code=dependencies.user_code, saver=saver)

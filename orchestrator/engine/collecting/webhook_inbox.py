@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.core.jobs.job import Job, is_terminal
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.lifecycle import Event, State, is_legal
 from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from orchestrator.core.jobs.segments import SegmentProgress, segment_end
 from orchestrator.core.jobs.transition_type import Transition
@@ -136,6 +136,7 @@ class WebhookInbox:
 
     async def _poll(self) -> float:
         async with self._polling:
+            await self._validators.room()
             batch = await self._queue.batch()
             if not batch and self._queue.has_unread:
                 return 0.0
@@ -148,7 +149,7 @@ class WebhookInbox:
                 self._validations.pop(key, None)
             return GATHER_S
 
-    def _validate(self, notice: Notice, run: int, endpoint: Endpoint) -> None:
+    def _validate(self, notice: Notice, job: Job, endpoint: Endpoint) -> None:
         """Has the output judged, and the notice come back with what was found."""
         key, record = _key(notice), notice.record
         if record is None or key in self._in_validation:
@@ -157,8 +158,8 @@ class WebhookInbox:
 
         async def validate() -> None:
             try:
-                self._validations[key] = validation = await self._validators.judged(run, record)
-                endpoint.runs.observe_validation(run, validation.unjudged)
+                self._validations[key] = validation = await self._validators.received(job, record)
+                endpoint.runs.observe_validation(job.run, validation.unjudged, validation.disk_fault)
             finally:
                 del self._in_validation[key]
             self._queue.add(notice)
@@ -166,8 +167,9 @@ class WebhookInbox:
 
         self._launch(validate)
 
-    def _is_to_be_validated(self, notice: Notice, run: int) -> bool:
-        return completes(notice) and _key(notice) not in self._validations and self._validators.is_needed(run)
+    def _is_to_be_validated(self, notice: Notice, job: Job) -> bool:
+        is_open = completes(notice) and is_legal(job.state, Event.COMPLETED)  # else it is no result any more
+        return is_open and _key(notice) not in self._validations and self._validators.is_needed(job.run)
 
     def _is_early(self, notice: Notice, job: Job) -> bool:
         """Whether what counts for more is still to come.
@@ -198,8 +200,8 @@ class WebhookInbox:
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
                 self._queue.add_early(notice)
-            elif self._is_to_be_validated(notice, job.run):
-                self._validate(notice, job.run, endpoint)
+            elif self._is_to_be_validated(notice, job):
+                self._validate(notice, job, endpoint)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)

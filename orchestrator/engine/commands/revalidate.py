@@ -66,7 +66,14 @@ class Revalidator:
         return Reply(str(await self.recheck(run, settings, command)))
 
     async def recheck(self, run: Run, settings: RunSettings, command: Command | None = None) -> Rechecked:
-        """Looks at all outputs of `run`, which goes by `settings`; without a `command` nothing is changed."""
+        """Looks at all outputs of `run`, which goes by `settings`; without a `command` nothing is changed.
+
+        Raises `UsageError` where they are not there any more as they came.
+        """
+        if run.settings.save:
+            raise UsageError(
+                f"{run.name} has made files of members of its outputs, and those cannot be judged again as they came"
+            )
         total = Rechecked()
         is_cancelled = (await self.ledger.runs.controls(run.id)).cancel
         again: Again = partial(tried_again, max_attempts=0 if is_cancelled else settings.max_attempts)

@@ -95,8 +95,13 @@ class RunStops:
             case None:
                 pass
 
-    def observe_validation(self, run: int, unjudged: str | None) -> None:
-        """An output of `run` could not be judged (None: it could): none is sent to be paid for and not judged."""
+    def observe_validation(self, run: int, unjudged: str | None, disk_fault: str | None) -> None:
+        """Why an output of `run` could not be judged, or no files be made of it (None: it could): none is sent to be
+        paid for and not judged, or to stay in the ledger whole.
+        """
+        if disk_fault is not None:
+            again = self._word(Suggestion(NextStep.RESUME_RUN))
+            self.stop(run, f"{disk_fault}: outputs are kept whole in the ledger; once that is mended: {again}")
         if unjudged is not None:
             self.stop(run, f"{unjudged}; once that is mended: {self._word(Suggestion(NextStep.REVALIDATE_RUN))}")
 

@@ -7,7 +7,7 @@ from orchestrator.client import ServerlessEndpoint, for_a_batch, within_connecti
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
-from orchestrator.engine.collecting.validation_pool import ValidationPool
+from orchestrator.engine.collecting.validation_pool import validation_pool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.endpoint.run_homes import RunHomes
@@ -71,7 +71,7 @@ class EndpointRegistry:
             warn=console.warn,
         )
         self.limits = LimitKeeper(ledger=ledger, say=console.info, word=dependencies.word)
-        self.validators = ValidationPool(self.settings_of, console.warn, make_code=dependencies.user_code)
+        self.validators = validation_pool(ledger, self.settings_of, console.warn, dependencies)
         self.retries = RetryBudgets(self.settings_of)
         ledger.writer.subscribe(self.retries.on_steps)
         self.homes = RunHomes()
@@ -93,11 +93,16 @@ class EndpointRegistry:
         if run.endpoint_id not in self.endpoints:
             api = await self.services.endpoint_of(run, self.settings_of[run.id])
             self._serve(run, api, webhooks=webhooks is not None)
-            api.down.room = self._ledger.writer.room
+            api.down.room = self._room
             if webhooks is not None:
                 webhooks.share(api.down)
         self.retries.place(run)
         self.homes.place(run, self.settings_of[run.id])
+
+    async def _room(self) -> None:
+        """Returns once so little waits to be written and saved that more may come."""
+        await self._ledger.writer.room()
+        await self.validators.room()
 
     def _serve(self, run: Run, api: ServerlessEndpoint, *, webhooks: bool) -> None:
         """Serves the endpoint of `run`, which is not served yet."""

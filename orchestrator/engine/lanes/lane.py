@@ -82,8 +82,8 @@ class ResultLane(Lane):
         judged = GOOD
         if record.status == "COMPLETED":
             with anyio.CancelScope(shield=True):  # what was paid for may come only once
-                judged = await self._validators.judged(job.run, record)
-            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+                judged = await self._validators.received(job, record)
+            self._endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
         return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
 
 

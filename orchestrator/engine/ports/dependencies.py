@@ -1,7 +1,7 @@
 """What the program takes from outside of itself; a simulation or a test brings its own."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +29,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
     from orchestrator.client import Service
+    from orchestrator.client.http.link_fetcher import FetchLink
     from orchestrator.client.http.posts import PostNotification
     from orchestrator.client.notify.delivery import Delivery, Outgoing
     from orchestrator.client.notify.mail import MailRoute, SendMail
@@ -112,6 +113,13 @@ async def real_mail(route: "MailRoute", message: "Outgoing", at: int, /) -> "Del
     return await send_mail(route, message, at)
 
 
+def real_link(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    """What a link of an output leads to over the network; see `client.http.link_fetcher.fetched_link`."""
+    from orchestrator.client.http.link_fetcher import fetched_link  # noqa: PLC0415  most outputs have no links
+
+    return fetched_link(url, networks=networks, bytes_max=bytes_max)
+
+
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Clock, environment variables, and the ways out to service and database, and in from the network."""
 
@@ -132,6 +140,8 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
     post_hook: "PostNotification" = real_post
+
+    fetch_link: "FetchLink" = real_link
 
     send_mail: "SendMail" = real_mail
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
+from orchestrator.core.jobs.result_reuse import with_saved_members
 from orchestrator.core.jobs.segments import Resume
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimableJob, ClaimLine, Passed, Walk, queue_walk
@@ -127,8 +128,9 @@ class Claims:
                 left, is_cut = await results_carry_over(transaction, seen.found, settings.takes_over, now=now)
                 seen = Walk(left, line.behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
             if takes_results and not by_retry:
+                reuse = with_saved_members(settings.reuse, settings.saved_members)
                 looked = await results_reuse(
-                    transaction, seen.found, settings.reuse, once=settings.once, endpoint=line.endpoint, now=now
+                    transaction, seen.found, reuse, once=settings.once, endpoint=line.endpoint, now=now
                 )
                 why = looked.why
                 passed = line.behind if looked.is_cut else seen.passed

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.jobs.result_reuse import NOTHING_YET, Reuse, reuse_key, why_not
+from orchestrator.core.jobs.result_reuse import NOTHING_YET, Reuse, reuse_key, why_not, with_saved_members
 from orchestrator.units import HOUR_US
 
 AT = 1_767_225_600_000_000
@@ -41,3 +41,11 @@ def test_a_key_stays_what_it_is() -> None:
 )
 def test_a_result_is_taken_while_it_is_young(ended_at: int | None, why: str | None) -> None:
     assert why_not(Reuse(young_us=HOUR_US), ended_at, AT) == why
+
+
+def test_runs_that_make_files_of_the_same_members_share_results_and_others_do_not() -> None:
+    reuse = Reuse(young_us=1, version="v")
+    assert with_saved_members(None, ["output.a"]) is None
+    assert with_saved_members(reuse, []) == reuse
+    assert with_saved_members(reuse, ["output.a"]) == with_saved_members(reuse, ["output.a"]) != reuse
+    assert with_saved_members(reuse, ["output.a"]) != with_saved_members(reuse, ["output.b"])

@@ -3,7 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.pipelines.flow_paths import filled_template, fire_problems, moment, template_problems
+from orchestrator.core.pipelines.flow_paths import (
+    filled_save,
+    filled_template,
+    fire_problems,
+    moment,
+    template_problems,
+)
 from orchestrator.core.pipelines.pipeline import INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.units import HOUR_US, MINUTE_US
 
@@ -69,6 +75,28 @@ def test_fires_that_share_what_they_must_not_are_refused(given: Pipeline, where:
     [(table, key, said)] = fire_problems(given, NOW)
     assert (table, key) == where
     assert why in said
+
+
+def saving(*texts: str) -> Pipeline:
+    """The pipeline, of whose outputs members become files."""
+    given = pipeline()
+    caption, report = given.stages
+    return replace(given, stages=(replace(caption, settings={**caption.settings, "save": texts}), report))
+
+
+def test_files_of_members_have_names_of_their_fire_and_of_their_rows() -> None:
+    text = "output.images.*=out/{{x}}/{fire:%F}/{custom_id}-{n}.png"
+    given = saving(text)
+    assert list(template_problems(given)) == list(fire_problems(given, NOW)) == []
+    filled = filled_save(given, text, moment(given, 1_806_195_600_000_000))
+    assert filled == "output.images.*=/data/out/{{x}}/2027-03-28/{custom_id}-{n}.png"
+
+
+def test_files_of_members_that_two_fires_would_share_are_refused() -> None:
+    given = saving("output.a=a/{flow}/{custom_id}", "output.b=b/{custom_id}.png")
+    [(table, key, why)] = fire_problems(given, NOW)
+    assert (table, key) == ("stage.caption", "save 2")
+    assert why.startswith("/data/b/{custom_id}.png would be that of captions@")
 
 
 def test_jitter_up_to_half_of_the_time_between_is_fine() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.service.job_record import Record
-from orchestrator.engine.collecting.validation_pool import ValidationPool
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import RunSettings
 
@@ -41,5 +41,5 @@ async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path
     assert first.invalid is None
     assert "has looked at one output for 200 ms" in (first.unjudged or "")
     assert again == first
-    assert other == (None, None)
+    assert other == GOOD
     assert len(said) == 1

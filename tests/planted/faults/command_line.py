@@ -250,7 +250,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="results are asked for although what came is not written",
         path="orchestrator/engine/collecting/collector.py::Collector._poll",
-        old="await self._ledger.writer.room()",
+        old="await self._endpoint.api.down.room()",
         new="",
         tests=(
             "tests/engine/collecting/test_collector.py::test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written",

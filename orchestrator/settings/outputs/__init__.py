@@ -1,0 +1,1 @@
+"""What can be set of members of outputs that become files."""

@@ -1,0 +1,266 @@
+"""Members of outputs become files before their results are written down; what cannot be saved stays, and says why."""
+
+import base64
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator.api.outcomes.audit import Findings, Flaw
+from orchestrator.api.outcomes.saved_files_check import check_saved_files
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
+from orchestrator.engine.collecting.output_saver import WAITING_BYTES_MAX, OutputSaver
+from orchestrator.engine.commands.revalidate import Revalidator
+from orchestrator.errors import Unanswered, UsageError
+from orchestrator.settings.outputs.save_settings import SAVE
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import OnUnsaved
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
+from tests.engine.process import Process, process, why_blocked
+from tests.engine.scripted import FAILED, Reply, Scripted, in_turn, says
+from tests.simulation.database import CommitWatch
+from tests.simulation.run import Crash, run, run_until_crash
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+PNG = b"\x89PNG\r\n\x1a\n" * 1_000
+SHA = hashlib.sha256(PNG).hexdigest()
+SEED = 12345678901234567890
+"""More than a program that reads JSON as floating point can keep."""
+
+
+def image(content: bytes = PNG) -> Reply:
+    return says("COMPLETED", output={"image": base64.b64encode(content).decode(), "seed": SEED})
+
+
+def settings(tmp_path: Path, **more: Any) -> RunSettings:
+    return RunSettings(save=SAVE.value_type.read([f"output.image={tmp_path}/out/{{custom_id}}.png"]), **more)
+
+
+def files(tmp_path: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+async def outputs(p: Process) -> list[Any]:
+    return [json.loads(job.output or b"null") for job in await p.results()]
+
+
+def link(*pieces: bytes, why: str = "") -> Callable[..., AsyncGenerator[bytes, None]]:
+    async def fetch(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+        for piece in pieces:
+            yield piece
+        if why:
+            raise Unanswered(why)
+
+    return fetch
+
+
+async def test_the_file_is_in_its_place_before_the_step_is_written_and_the_row_tells_of_it(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(status=image()), settings=settings(tmp_path)) as p:
+        await p.begin()
+        await p.finish()
+        [output] = await outputs(p)
+        assert output == {"image": {"file": f"{tmp_path}/out/job-1.png", "bytes": 8_000, "sha256": SHA}, "seed": SEED}
+        assert await p.story() == ["claimed", "accepted", "completed"]
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+class DiesBeforeTheStep:
+    """Kills the process as it is about to write something down while the file is there already."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._crash = Crash()
+
+    def committing(self) -> bool:
+        if not self._folder.exists():
+            return True
+        self._crash.pull()
+        return False
+
+    def committed(self) -> None:
+        """Nothing happens then."""
+
+
+def test_killed_between_the_file_and_its_step_it_is_found_again_and_nothing_points_at_nothing(tmp_path: Path) -> None:
+    async def life(commits: CommitWatch | None = None) -> list[Any]:
+        transport = Scripted(status=image())
+        async with process(tmp_path / "db", transport, settings=settings(tmp_path), commits=commits) as p:
+            await p.begin()
+            await p.finish()
+            return await outputs(p)
+
+    crashed_at_s = run_until_crash(partial(life, DiesBeforeTheStep(tmp_path / "out")))
+    assert crashed_at_s is not None
+    assert files(tmp_path) == {"job-1.png": PNG}
+    [output] = run(life, start_s=crashed_at_s)
+    assert output["image"]["file"] == f"{tmp_path}/out/job-1.png"
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_the_file_of_another_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "job-1.png").write_bytes(b"somebody's")
+    async with process(tmp_path / "db", Scripted(status=image()), settings=settings(tmp_path)) as p:
+        await p.begin()
+        await p.finish()
+        assert [output["image"]["file"] for output in await outputs(p)] == [f"{tmp_path}/out/job-1-2.png"]
+    assert files(tmp_path) == {"job-1.png": b"somebody's", "job-1-2.png": PNG}
+
+
+async def test_a_webhook_and_a_question_about_one_result_make_one_file(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(status=image()), settings=settings(tmp_path), webhooks=True) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        async with anyio.create_task_group() as both:
+            for _ in range(2):
+                both.start_soon(tell, p, await submission_of(p), image())
+            both.start_soon(p.collector.ask_for, 1, await submission_of(p))
+        await p.finish()
+        assert await p.story() == ["claimed", "accepted", "completed"]
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_a_result_that_comes_too_late_to_count_makes_no_file(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(), settings=settings(tmp_path), webhooks=True) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        submission = await submission_of(p)
+        await tell(p, submission, image())
+        await p.finish()
+        await tell(p, submission, image(b"another"))
+        await anyio.sleep(10)
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_the_result_of_a_job_that_was_given_up_makes_one(tmp_path: Path) -> None:
+    once = settings(tmp_path, max_attempts=1)
+    async with process(tmp_path / "db", Scripted(status=FAILED), settings=once, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.FAILED)
+        await tell(p, await submission_of(p), image())
+        await p.until(State.SUCCEEDED)
+        assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_what_a_link_leads_to_is_saved_as_it_comes(tmp_path: Path) -> None:
+    found = says("COMPLETED", output={"image": "https://example.org/a.png"})
+    pieces = [PNG] * 300
+    transport = Scripted(status=found)
+    async with process(tmp_path / "db", transport, settings=settings(tmp_path), fetch_link=link(*pieces)) as p:
+        await p.begin()
+        await p.finish()
+        assert [output["image"]["bytes"] for output in await outputs(p)] == [300 * len(PNG)]
+    assert files(tmp_path) == {"job-1.png": b"".join(pieces)}
+
+
+@pytest.mark.parametrize(
+    ("value", "fetch", "why"),
+    [
+        ("https://example.org/a.png", link(b"half", why="example.org answered 404"), "example.org answered 404"),
+        ("not base 64!", link(), "it is neither Base64, a data URL nor a link"),
+        (7, link(), "it is no text"),
+        ({"file": "/etc/passwd", "bytes": 1, "sha256": ""}, link(), "it is no text"),
+    ],
+)
+async def test_what_cannot_be_saved_stays_in_its_row_and_says_why(
+    tmp_path: Path, value: object, fetch: Callable[..., AsyncGenerator[bytes, None]], why: str
+) -> None:
+    found = says("COMPLETED", output={"image": value})
+    transport = Scripted(status=found)
+    async with process(tmp_path / "db", transport, jobs=3, settings=settings(tmp_path), fetch_link=fetch) as p:
+        await p.begin()
+        await p.finish()
+        assert await outputs(p) == [{"image": {"value": value, "unsaved": why}}] * 3
+        assert len(p.warnings) == 1
+        assert f"output.image could not be saved: {why}" in p.warnings[0]
+    assert not (tmp_path / "out").exists() or files(tmp_path) == {}
+
+
+async def test_where_it_is_asked_for_such_a_job_has_failed_and_is_tried_again(tmp_path: Path) -> None:
+    strict = settings(tmp_path, on_unsaved=OnUnsaved.FAIL, max_attempts=2)
+    broken = says("COMPLETED", output={"image": "not base 64!"})
+    async with process(tmp_path / "db", Scripted(status=in_turn(broken, broken)), settings=strict) as p:
+        await p.begin()
+        await p.finish()
+        [failure] = await p.failures()
+        assert (failure.trouble, failure.attempts) == ("invalid_output", 2)
+        assert failure.output == b'{"image":"not base 64!"}'
+        assert "output.image could not be saved" in (failure.message or "")
+
+
+async def test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()  # where a folder would be
+    few = settings(tmp_path, on_unsaved=OnUnsaved.FAIL, queue_depth=1)
+    async with process(tmp_path / "db", Scripted(status=image()), jobs=5, settings=few) as p:
+        await p.begin()
+        await p.until(State.SUCCEEDED)
+        await anyio.sleep(600)
+        found = await outputs(p)
+        assert {base64.b64decode(each["image"]["value"]) for each in found} == {PNG}
+        assert {each["image"]["unsaved"] for each in found} == {"File exists"}
+        assert await p.counts() == {"succeeded": len(found), "queued": 5 - len(found)}
+        assert "File exists: outputs are kept whole in the ledger" in (why_blocked(p.endpoint, p.run.id) or "")
+
+
+async def test_while_much_waits_to_be_saved_no_more_is_collected(tmp_path: Path) -> None:
+    go_on = anyio.Event()
+
+    async def slow(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+        await go_on.wait()
+        yield PNG
+
+    async with process(tmp_path / "db", Scripted(), settings=settings(tmp_path)) as p:
+        saver = OutputSaver(p.ledger, p.settings, p.warnings.append, slow)
+        job = Job(id=1, run=p.run.id, endpoint=1, state=State.OUTSTANDING)
+        large = json.dumps({"image": "https://example.org/", "rest": "x" * WAITING_BYTES_MAX}).encode()
+        came: list[str] = []
+
+        async def wait_for_room() -> None:
+            await saver.room()
+            came.append("room")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(saver.saved, job, large)
+            await anyio.sleep(1)
+            group.start_soon(wait_for_room)
+            await anyio.sleep(60)
+            assert came == []
+            go_on.set()
+        assert came == ["room"]
+
+
+async def test_verify_reads_each_file_again_and_outputs_are_not_judged_as_they_are_by_now(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(status=image()), jobs=3, settings=settings(tmp_path)) as p:
+        await p.begin()
+        await p.finish()
+        findings = Findings()
+        assert await check_saved_files(p.ledger, findings, lambda *_: None) == 3
+        assert findings.all() == ()
+        (tmp_path / "out" / "job-1.png").unlink()
+        (tmp_path / "out" / "job-2.png").write_bytes(b"x" * len(PNG))
+        await check_saved_files(p.ledger, findings, lambda *_: None)
+        [found] = findings.all()
+        assert (found.kind, found.count) == (Flaw.SAVED, 2)
+        assert found.examples[0] == f"{tmp_path}/out/job-1.png of job-1 is not there"
+        rechecker = Revalidator(ledger=p.ledger, validators=p.engine.endpoints.validators, settings_of=p.settings)
+        with pytest.raises(UsageError, match="cannot be judged again"):
+            await rechecker.recheck(p.run, p.settings[p.run.id])
+
+
+async def test_a_lane_whose_answer_is_the_result_saves_it_too(tmp_path: Path) -> None:
+    answer = says("COMPLETED", "r-1-sync", output={"image": base64.b64encode(PNG).decode()})
+    sync = settings(tmp_path, via=Via.SYNC)
+    async with process(tmp_path / "db", Scripted(runsync=answer), settings=sync) as p:
+        await p.begin()
+        await p.finish()
+        assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
+    assert files(tmp_path) == {"job-1.png": PNG}

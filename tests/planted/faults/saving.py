@@ -1,0 +1,58 @@
+"""Members of outputs that become files: names, folders, links, and disks that take no more."""
+
+from tests.planted.faults.fault import Fault
+
+SAVER = "tests/engine/collecting/test_output_saver.py"
+FILES = "tests/formats/output/test_saved_files.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="what is in an id leads out of its folder",
+        path="orchestrator/core/outputs/save_rules.py::_name",
+        old='safe = _UNSAFE.sub(_escaped, custom_id) or "%"',
+        new='safe = custom_id or "%"',
+        tests=("tests/core/outputs/test_save_rules.py::test_an_id_leads_nowhere",),
+    ),
+    Fault(
+        name="a file of the same size is taken for the one that was to be saved",
+        path="orchestrator/formats/output/saved_files.py::NewFile._is_same",
+        old="return _checksum(file.read) == self._hash.hexdigest()",
+        new="return True",
+        tests=(f"{FILES}::test_one_of_the_same_size_is_told_apart_by_what_is_in_it",),
+    ),
+    Fault(
+        name="a symbolic link below the folder of saved files is followed",
+        path="orchestrator/formats/output/saved_files.py::_opened_below",
+        old="_OPEN_FOLDER | os.O_NOFOLLOW",
+        new="_OPEN_FOLDER",
+        tests=(f"{FILES}::test_a_link_that_leads_out_of_the_folder_is_not_followed",),
+    ),
+    Fault(
+        name="a link in an output reaches into our network",
+        path="orchestrator/client/http/link_fetcher.py::fetched_link",
+        old="if not may_be_fetched_from(str(address[0]), networks):",
+        new="if False:",
+        tests=("tests/client/http/test_link_fetcher.py::test_a_redirect_into_our_network_is_refused",),
+    ),
+    Fault(
+        name="a result that counts no more makes a file",
+        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_validated",
+        old="is_open = completes(notice) and is_legal(job.state, Event.COMPLETED)",
+        new="is_open = completes(notice)",
+        tests=(f"{SAVER}::test_a_result_that_comes_too_late_to_count_makes_no_file",),
+    ),
+    Fault(
+        name="more is sent though the disk takes no files",
+        path="orchestrator/engine/endpoint/run_stops.py::RunStops.observe_validation",
+        old="if disk_fault is not None:",
+        new="if False:",
+        tests=(f"{SAVER}::test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole",),
+    ),
+    Fault(
+        name="outputs are collected faster than they are saved",
+        path="orchestrator/engine/collecting/output_saver.py::OutputSaver.room",
+        old="while self._waiting_bytes > WAITING_BYTES_MAX:",
+        new="while False:",
+        tests=(f"{SAVER}::test_while_much_waits_to_be_saved_no_more_is_collected",),
+    ),
+)
