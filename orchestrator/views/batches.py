@@ -1,9 +1,13 @@
 """The batches of a run at the service, as people and programs are shown them."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from orchestrator.core.batches import stuck
-from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
+from orchestrator.core.batches.batch_record import ENDED, BatchRecord, BatchStage
+from orchestrator.core.batches.lateness import ends_at
+from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.batches.why import Why
 
 
@@ -27,24 +31,51 @@ class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     why: Why | None = None
     """Why it is, or was, dropped or cancelled."""
 
+    begun_at: int | None = None
+    """When it had not begun yet, as far as was asked; None before it has."""
+
+    ends_at: int | None = None
+    """When it ends at the pace that it has shown; None where it has shown none, or nobody works on its run."""
+
     quiet_since: int = 0
     """Since when nothing has come of it."""
 
     is_overtaken: bool = False
     """Whether one of the run that was finalized later has ended."""
 
-    def is_stuck(self, now: int) -> bool:
-        """Whether it will not go on by itself, as far as anybody can tell."""
-        return stuck.is_stuck(self.stage, now - self.quiet_since, is_overtaken=self.is_overtaken)
+    is_stuck: bool = False
+    """Whether it will not go on by itself, as far as anybody can tell."""
 
     @property
     def waits(self) -> bool:
         """Whether the service has not begun with it, as far as it has said."""
-        return self.stage is BatchStage.RUNNING and not self.completed and not self.failed
+        return self.stage in stuck.AT_SERVICE and self.begun_at is None
+
+    @property
+    def is_at_service(self) -> bool:
+        """Whether the service is to do something about it."""
+        return self.stage in stuck.AT_SERVICE
+
+    @property
+    def word(self) -> str:
+        """What it is doing, in a word."""
+        if self.is_stuck:
+            return "stuck"
+        return "waiting" if self.waits and self.stage is BatchStage.RUNNING else self.stage.value
+
+    @property
+    def since(self) -> int:
+        """Since when it is in that state."""
+        return self.begun_at or self.finalized_at or self.made_at
 
 
-def batch_status(batch: BatchRecord, rows: int, *, overtaken_before: int) -> BatchStatus:
-    """How `batch` stands, into which so many rows were put; what was finalized before that time is overtaken."""
+def batch_status(
+    batch: BatchRecord, rows: int, *, now: int, overtaken_before: int, asked_at: int | None = None
+) -> BatchStatus:
+    """How `batch` stands `now`, into which so many rows were put, and which was asked for last at that time; what was
+    finalized before `overtaken_before` is overtaken.
+    """
+    is_overtaken = (batch.finalized_at or overtaken_before) < overtaken_before
     return BatchStatus(
         batch=batch.remote_id,
         stage=batch.stage,
@@ -55,6 +86,30 @@ def batch_status(batch: BatchRecord, rows: int, *, overtaken_before: int) -> Bat
         finalized_at=batch.finalized_at,
         ended_at=batch.ended_at,
         why=batch.why,
+        begun_at=batch.begun_at,
+        ends_at=None if asked_at is None else ends_at(batch.pace, asked_at),
         quiet_since=batch.quiet_since,
-        is_overtaken=(batch.finalized_at or overtaken_before) < overtaken_before,
+        is_overtaken=is_overtaken,
+        is_stuck=stuck.is_stuck(batch.stage, now - batch.quiet_since, is_overtaken=is_overtaken),
+    )
+
+
+def outlook_of(batches: Iterable[BatchStatus]) -> BatchesOutlook | None:
+    """How these stand together of which something is to be done still; None where there are none."""
+    left = [each for each in batches if each.stage not in ENDED]
+    if not left:
+        return None
+    waiting = [each for each in left if each.waits]
+    running = [each for each in left if each.is_at_service and not each.waits]
+    ends = [each.ends_at for each in running]
+    known = [at for at in ends if at is not None]
+    return BatchesOutlook(
+        filled=len(left) - len(waiting) - len(running),
+        waiting=len(waiting),
+        waiting_rows=sum(each.rows for each in waiting),
+        waits_since=min((each.since for each in waiting), default=None),
+        running=len(running),
+        running_rows=sum(each.rows for each in running),
+        ended_rows=sum(each.completed + each.failed for each in running),
+        ends_at=max(known) if len(known) == len(left) else None,
     )

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from orchestrator.core.batches.batch_record import ENDED
 from orchestrator.core.diagnosis.failed_executions import FailureKind, RetriedKind
 from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
@@ -196,6 +197,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     batches: tuple[BatchStatus, ...] = ()
     """Those of its batches at the service about which something is to be done still."""
 
+    batches_stand: str | None = None
+    """How these stand together, in a sentence; None where there are none."""
+
     members: tuple[MemberStatus, ...] = ()
     """Those of its pool, in their order; none where it has no pool."""
     workers: WorkersNow | None = None
@@ -270,6 +274,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     batches: tuple[BatchStatus, ...] = ()
     """Its batches at the service, in the order in which they were made."""
 
+    batches_stand: str | None = None
+    """How the open ones stand together, in a sentence; None where there are none, or nobody works on the run."""
+
     workers: WorkersNow | None = None
     """How the workers of its endpoint stand, where these follow what it needs; None where nobody works on it."""
 
@@ -283,6 +290,11 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     window_s: float | None = None
     throttled: int | None = None
     """Requests to the run's endpoint that were answered 429, since the process at work began."""
+
+    @property
+    def open_batches(self) -> Sequence[BatchStatus]:
+        """Those of its batches about which something is to be done still."""
+        return [each for each in self.batches if each.stage not in ENDED]
 
 
 class LastProcess(msgspec.Struct, frozen=True, kw_only=True):

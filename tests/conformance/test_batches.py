@@ -53,10 +53,13 @@ async def test_a_batch_is_intended_before_it_is_made_and_open_until_it_has_ended
         running = await ledger.runs.batches.move(draft, BatchStage.RUNNING)
         assert running.finalized_at is not None
         said = ServiceBatch(id="batch_1", status="FINALIZED", total=3, failed=0)
-        assert (await ledger.runs.batches.tell(running, said)).news_at is None
-        running = await ledger.runs.batches.tell(running, replace(said, failed=1))
+        assert (await ledger.runs.batches.tell(running, said, asked_before=0)).news_at is None
+        running = await ledger.runs.batches.tell(running, replace(said, failed=1), asked_before=0)
         assert running.news_at is not None
-        assert (await ledger.runs.batches.tell(running, replace(said, failed=1))).news_at == running.news_at
+        assert running.begun_at == running.finalized_at
+        assert (
+            await ledger.runs.batches.tell(running, replace(said, failed=1), asked_before=0)
+        ).news_at == running.news_at
         assert await ledger.runs.batches.open_by_endpoint() == {batch.endpoint: [running]}
         over = await ledger.runs.batches.move(running, BatchStage.OVER, why=Why.LATE)
         assert await ledger.runs.batches.open_at(batch.endpoint) == []

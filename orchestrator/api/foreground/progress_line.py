@@ -74,5 +74,7 @@ def _parts(snapshot: Snapshot) -> Iterator[str]:
         yield f"{snapshot.jobs_per_s:,.1f} jobs/s"
     if snapshot.eta_s is not None and done < total:
         yield f"{rough_duration(int(snapshot.eta_s * SECOND_US))} left"
+    if snapshot.batches_stand is not None:
+        yield snapshot.batches_stand
     if (why := snapshot.finding or snapshot.why_blocked) is not None:
         yield why

@@ -103,7 +103,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         rows_read=rows_read or 0,
         counts=progress.counts,
         jobs_per_s=progress.jobs_per_s(),
-        eta_s=_eta_s(progress, of_run.crawl_s) if of_run.crawl_s is not None or not waits else None,
+        eta_s=_eta_s(progress, of_run, now) if of_run.crawl_s is not None or not waits else None,
         sent=meter.sent,
         window_used=used,
         window_allowed=allowed,
@@ -125,15 +125,19 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         safe_offline_s=soonest_s(said.runs.values(), now),
         members=of_run.members,
         batches=of_run.batches,
+        batches_stand=of_run.batches_stand(now),
         workers=of_run.workers,
         webhooks_fail=collecting is not None and collecting.by is CollectedBy.POLLING_INSTEAD,
         wall_s=wall_s,
     )
 
 
-def _eta_s(progress: Progress, crawl_s: float | None) -> float | None:
-    """When a run is finished, at its rate or at that of single ones."""
-    return progress.unfinished * crawl_s if crawl_s else progress.eta_s()
+def _eta_s(progress: Progress, said: RunReport, now: int) -> float | None:
+    """When a run is finished, at its rate or at that of single ones; or at that of its batches, where it has any."""
+    if (batches := said.outlook) is not None:
+        eta_at = batches.eta_at(progress.count(State.QUEUED.value))
+        return None if eta_at is None else max(0, eta_at - now) / SECOND_US
+    return progress.unfinished * said.crawl_s if said.crawl_s else progress.eta_s()
 
 
 def soonest_s(runs: Iterable[RunReport], now: int) -> float | None:

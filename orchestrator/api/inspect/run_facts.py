@@ -56,7 +56,7 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
     controls = seen.controls_of(run)
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
-    stuck = [each for each in said.batches if each.is_stuck(now)]
+    stuck = [each for each in said.batches if each.is_stuck]
     waiting = [each for each in said.batches if each.waits and each not in stuck]
     return RunState(
         name=run.name,

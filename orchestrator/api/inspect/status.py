@@ -183,6 +183,7 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
         jobs_per_s=jobs_per_s,
         finish_by=run.settings.finish_by or None,
         safe_offline_s=safe_offline_s,
+        batches=said.outlook,
     )
     return RunStatus(
         id=run.id,
@@ -204,6 +205,8 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
         jobs_per_s=jobs_per_s or None,
         held_by=look.held_by,
         members=said.members,
+        batches=said.batches,
+        batches_stand=said.batches_stand(look.now),
         workers=said.workers,
         window_used=used,
         window_allowed=allowed,

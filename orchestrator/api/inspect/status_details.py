@@ -25,13 +25,19 @@ async def with_members(ledger: Ledger, found: Sequence[tuple[Run, RunStatus]]) -
 
 
 async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
-    """`status` of `run`, with its batches at the service where its jobs leave in such."""
+    """`status` of `run`, with all of its batches at the service where its jobs leave in such, and what the process at
+    work says of some.
+    """
     if run.settings.via is not Via.BATCH:
         return status
     batches, of_run = ledger.runs.batches, await ledger.runs.batches.of_run(run.id)
     before = max((each.overtakes_before for each in of_run), default=0)
-    found = [batch_status(each, (await batches.counts(each.id)).named, overtaken_before=before) for each in of_run]
-    return msgspec.structs.replace(status, batches=tuple(found))
+    found = [
+        batch_status(each, (await batches.counts(each.id)).named, now=ledger.now(), overtaken_before=before)
+        for each in of_run
+    ]
+    told = {each.batch or "": each for each in status.batches}
+    return msgspec.structs.replace(status, batches=tuple(told.get(each.batch or "-", each) for each in found))
 
 
 async def with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:

@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.member_table import unwell_members
-from orchestrator.cli.output.status_texts import finished, offline, standstill, total, troubles, window
+from orchestrator.cli.output.status_texts import executing, finished, offline, standstill, total, troubles, window
 from orchestrator.cli.output.systemd import READY, STOPPING, notify
 from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.core.text.wording import counted
@@ -143,8 +143,7 @@ def progress_line(snapshot: Snapshot) -> str:
     parts += troubles(snapshot)
     if done < of:
         parts += unwell_members(snapshot.members)
-    if snapshot.workers is not None and done < of:
-        parts.append(snapshot.workers.sentence)
+        parts += executing(snapshot)
     if snapshot.webhooks_fail:
         parts.append(WEBHOOKS_FAIL)
     parts += offline(snapshot.safe_offline_s)

@@ -150,6 +150,7 @@ class Display:
             grid.add_row(_label("workers"), Text(_shown(snapshot.workers.sentence)))
         yield grid
         if snapshot.batches:
+            yield ""
             yield batches_table(snapshot.batches, width=width)
         if snapshot.members:
             yield members_table(snapshot.members, width=width)

@@ -80,6 +80,14 @@ def standstill(snapshot: Snapshot) -> Iterator[str]:
         yield f"the line is full: {snapshot.line_bytes_per_s / 1e6:.1f} MB/s"
 
 
+def executing(of: Snapshot | RunStatus) -> Iterator[str]:
+    """How what executes its jobs stands, where that is something of its own: batches, and workers that follow it."""
+    if of.batches_stand is not None:
+        yield of.batches_stand
+    if of.workers is not None:
+        yield of.workers.sentence
+
+
 COLLECTED_BY: Final[Mapping[CollectedBy, str]] = {
     CollectedBy.WEBHOOKS: "by webhooks",
     CollectedBy.POLLING: "by polling",

@@ -19,6 +19,7 @@ from orchestrator.cli.output.status_texts import (
     STATES,
     again,
     closest_call,
+    executing,
     finished,
     offline,
     troubles,
@@ -295,7 +296,7 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
         parts.append(f"{run.expired:,} expired")
     if run.no_news:
         parts.append(f"{wording.counted(run.no_news, 'answer')} without news")
-    parts += [] if run.workers is None else [run.workers.sentence]
+    parts += [each for each in executing(run) if counted or each != run.batches_stand]  # the verdict says that
     parts += troubles(run)
     if run.largest_retried:
         parts.append(f"tried again after: {_kinds(run.largest_retried)}")

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.batches.lateness import BatchPace
 from orchestrator.core.batches.why import Why
 
 
@@ -67,8 +68,21 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     completed: int = 0
     failed: int = 0
+    begun_at: int | None = None
+    """When the service had not begun with it, as far as was asked, of one with which it has; None before."""
+
     news_at: int | None = None
-    """When it was last said that more of them have; None before the first."""
+    """When it was last said that it has begun, or that more of them have; None before."""
+
+    @property
+    def ended(self) -> int:
+        """How many have succeeded or failed."""
+        return self.completed + self.failed
+
+    @property
+    def pace(self) -> BatchPace:
+        """How fast it goes; no faster than that, since it had not begun by `begun_at`."""
+        return BatchPace(left=self.total - self.ended, ended=self.ended, since=self.begun_at)
 
     @property
     def quiet_since(self) -> int:

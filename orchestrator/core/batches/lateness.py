@@ -29,7 +29,7 @@ class BatchPace(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     ended: int
     since: int | None
-    """When the first of its ends was heard of; None before."""
+    """When it had not begun yet, as far as was asked; None before it has."""
 
 
 def needed_us(left: int, *, execution_us: int | None, workers: int) -> int:
@@ -44,9 +44,14 @@ def leaves_at(finish_by: int, left: int, *, execution_us: int | None, workers: i
     return finish_by - needed_us(left, execution_us=execution_us, workers=workers)
 
 
+def ends_at(pace: BatchPace, now: int) -> int | None:
+    """When the batch will end at the pace that it has shown; None where it has shown none."""
+    if pace.since is None or pace.ended < RATED_FROM or now <= pace.since:
+        return None
+    return now + round(pace.left * max(now - pace.since, SECOND_US) / pace.ended)
+
+
 def is_in_time(pace: BatchPace, finish_by: int, now: int) -> bool:
     """Whether the batch will end in time at the pace that it has shown."""
-    if pace.since is None or pace.ended < RATED_FROM or now <= pace.since:
-        return False
-    per_us = pace.ended / max(now - pace.since, SECOND_US)
-    return now + pace.left / per_us <= finish_by
+    end = ends_at(pace, now)
+    return end is not None and end <= finish_by

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.wording import collect_again
@@ -109,6 +110,9 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     safe_offline_s: float | None = None
     """For how long no result can expire if nobody collects; None where none can."""
 
+    batches: BatchesOutlook | None = None
+    """How its batches at the service stand, as the process at work says; None without any that are open."""
+
 
 class RunVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands."""
@@ -194,6 +198,8 @@ def _eta_at(run: RunFigures, left: int) -> int | None:
     waits = run.counts.get(State.QUEUED, 0) and (run.stopped is not None or run.is_paused)
     if not left or not run.is_worked_on or (waits and not run.crawl_s):
         return None
+    if run.batches is not None:
+        return run.batches.eta_at(run.counts.get(State.QUEUED, 0))
     per_s = 1 / run.crawl_s if waits and run.crawl_s else run.jobs_per_s
     if not per_s:
         return None
@@ -249,8 +255,16 @@ def _pace(run: RunFigures, eta_at: int | None) -> Iterator[str]:
     by = None if run.finish_by is None else f"finish-by {utc_minute(run.finish_by, run.now)}"
     if run.finish_by is not None and run.now > run.finish_by:
         yield f"{by} is over"
+    if run.batches is not None and run.is_worked_on:
+        yield run.batches.sentence(run.now)
     if eta_at is None:
-        if run.is_worked_on and run.jobs_per_s == 0 and run.stopped is None and not run.is_paused:
+        if (
+            run.batches is None
+            and run.is_worked_on
+            and run.jobs_per_s == 0
+            and run.stopped is None
+            and not run.is_paused
+        ):
             yield "none has ended of late"
         return
     end = f"done about {utc_minute(eta_at, run.now)}"

@@ -75,7 +75,13 @@ class BatchWork:
         """How the batches of `run` stand about which something is to be done still."""
         for found in self._open.values():
             if found.batch.run == run:
-                yield batch_status(found.batch, found.counts.named, overtaken_before=self._overtaken_before.get(run, 0))
+                yield batch_status(
+                    found.batch,
+                    found.counts.named,
+                    now=self._clock.now(),
+                    overtaken_before=self._overtaken_before.get(run, 0),
+                    asked_at=found.asked_at or None,
+                )
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled, first with the batches that an earlier process has left."""

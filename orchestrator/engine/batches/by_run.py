@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from orchestrator.core.batches.lateness import BatchPace, is_in_time, leaves_at
+from orchestrator.core.batches.lateness import is_in_time, leaves_at
 from orchestrator.engine.batches.open_batch import OpenBatch
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.sending.run_sender import RunSender
@@ -82,8 +82,7 @@ class ByRun:
         said = found.state
         if said is None:
             return False
-        pace = BatchPace(left=(said.total or 0) - said.ended, ended=said.ended, since=found.ends_since)
-        return said.is_over or is_in_time(pace, finish_by, self.endpoint.clock.now())
+        return said.is_over or is_in_time(found.batch.pace, finish_by, self.endpoint.clock.now())
 
     async def _is_tail(self, run: RunSender, own: list[OpenBatch]) -> bool:
         """Whether a few repeats are all that is left to be sent."""

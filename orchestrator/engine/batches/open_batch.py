@@ -40,9 +40,6 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
     gone_at: int | None = None
     """When the service did not know it for the first time."""
 
-    ends_since: int | None = None
-    """When it was first heard that any of it has ended."""
-
     troubles: int = 0
     not_before: int = 0
     """Nothing is done about it before: what was tried last came to nothing."""
@@ -82,8 +79,6 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
         is_news = self.state != said
         self.quiet = 0 if is_news else self.quiet + 1
         self.state, self.asked_at, self.gone_at, self.troubles = said, now, None, 0
-        if said.ended and self.ends_since is None:
-            self.ends_since = now
         return is_news
 
     def ask_soon(self, now: int) -> None:

@@ -45,10 +45,10 @@ class PageReader:
     async def ask(self, found: OpenBatch, terms: BatchTerms) -> None:
         """Asks how a batch stands."""
         said = await self.requests.state(found.remote_id)
-        now = self.endpoint.clock.now()
+        now, asked_before = self.endpoint.clock.now(), found.asked_at
         if isinstance(said, ServiceBatch):
             if found.hears(said, now):
-                found.batch = await self.ledger.runs.batches.tell(found.batch, said)
+                found.batch = await self.ledger.runs.batches.tell(found.batch, said, asked_before=asked_before)
         elif isinstance(said, Gone):
             await self._gone(found, terms)
         else:

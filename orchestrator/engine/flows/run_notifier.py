@@ -172,7 +172,7 @@ class RunNotifier:
             return
         if (why := session.why_stopped) is not None:
             yield RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD, why
-        elif (why := session.why_stalled(now - STALLED_US) or _why_stuck(session, now)) is not None:
+        elif (why := session.why_stalled(now - STALLED_US) or _why_stuck(session)) is not None:
             yield RunNews.STALLED, why
         if (why := session.brakes.why_late) is not None:
             yield RunNews.WILL_MISS, why
@@ -180,9 +180,9 @@ class RunNotifier:
             yield RunNews.SPEND, why
 
 
-def _why_stuck(session: RunSession, now: int) -> str | None:
+def _why_stuck(session: RunSession) -> str | None:
     """That nothing comes any more of one of its batches at the service, whatever else of it moves."""
     if session.controls.pause or session.run.settings.via is not Via.BATCH:
         return None
-    stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck(now))
+    stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck)
     return next(stuck, None)

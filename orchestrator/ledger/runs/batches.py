@@ -65,6 +65,7 @@ _TELL: Final = (
         total=bindparam("b_total"),
         completed=bindparam("b_completed"),
         failed=bindparam("b_failed"),
+        begun_at=bindparam("b_begun_at"),
         news_at=bindparam("b_news_at"),
     )
 )
@@ -152,19 +153,23 @@ class Batches(Repository):
             await transaction.apply(steps)
         return after
 
-    async def tell(self, batch: BatchRecord, said: ServiceBatch) -> BatchRecord:
-        """How the service says that `batch` stands; returns it with that."""
+    async def tell(self, batch: BatchRecord, said: ServiceBatch, *, asked_before: int) -> BatchRecord:
+        """How the service says that `batch` stands, which was asked for before at that time, or never (0); returns the
+        batch with that.
+        """
         total, completed, failed = said.total or 0, said.completed or 0, said.failed or 0
-        is_news = (completed, failed) != (batch.completed, batch.failed)
+        begins = batch.begun_at is None and bool(said.ended or said.in_progress)
+        is_news = begins or (completed, failed) != (batch.completed, batch.failed)
         after = msgspec.structs.replace(
             batch,
             total=total,
             completed=completed,
             failed=failed,
+            begun_at=max(asked_before, batch.finalized_at or 0) if begins else batch.begun_at,
             news_at=self._access.now() if is_news else batch.news_at,
         )
         row = {"b_id": batch.id, "b_total": total, "b_completed": completed, "b_failed": failed}
-        await self._access.execute(_TELL, {**row, "b_news_at": after.news_at})
+        await self._access.execute(_TELL, {**row, "b_begun_at": after.begun_at, "b_news_at": after.news_at})
         return after
 
     async def counts(self, batch: int) -> RowCounts:

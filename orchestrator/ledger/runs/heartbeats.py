@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
+from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.worker_steps import WorkersNow
@@ -20,7 +21,7 @@ from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
-from orchestrator.views.batches import BatchStatus
+from orchestrator.views.batches import BatchStatus, outlook_of
 from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
 
@@ -113,6 +114,16 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     finding: str | None = None
     """Why nothing of it has moved for a while, in one sentence, where something holds it up."""
+
+    @property
+    def outlook(self) -> BatchesOutlook | None:
+        """How its batches stand together; None where it has none that are open."""
+        return outlook_of(self.batches)
+
+    def batches_stand(self, now: int) -> str | None:
+        """The same in a sentence."""
+        outlook = self.outlook
+        return None if outlook is None else outlook.sentence(now)
 
     @property
     def window(self) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0043"
+SCHEMA_VERSION: Final = "0044"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -289,7 +289,8 @@ batches = Table(
     Column("total", INTEGER, nullable=False, server_default="0"),  # as the service said last, like the next two
     Column("completed", INTEGER, nullable=False, server_default="0"),
     Column("failed", INTEGER, nullable=False, server_default="0"),
-    Column("news_at", INTEGER),  # when it last said that more of them have ended; NULL: not yet
+    Column("begun_at", INTEGER),  # it had not by then, as far as was asked, and has by now; NULL: it has not
+    Column("news_at", INTEGER),  # when it last said that it has begun, or that more have ended
     CheckConstraint(values_check("stage", BatchStage), name="batches_stage_known"),
     CheckConstraint(f"(ended_at IS NOT NULL) = {values_check('stage', ENDED)}", name="batches_ended_iff_end"),
     **NO_NUMBER_TWICE,  # submissions carry it

@@ -295,8 +295,10 @@ async def test_a_terminal_is_drawn_on_unless_it_cannot_be(monkeypatch: pytest.Mo
 
 
 def test_each_batch_at_the_service_has_a_line() -> None:
-    batch = BatchStatus(batch="batch_7", stage=BatchStage.RUNNING, rows=5_000, completed=70, failed=1, made_at=1)
+    batch = BatchStatus(
+        batch="batch_7", stage=BatchStage.RUNNING, rows=5_000, completed=70, failed=1, made_at=1, begun_at=2
+    )
     assert drawn(msgspec.structs.replace(HALFWAY, batches=(batch,)))[-1].split() == [
-        *("batch_7", "running"),
+        *("batch_7", "running", "1970-01-01", "00:00"),
         *("5,000", "70", "1"),
     ]

@@ -66,18 +66,32 @@ def test_of_a_pool_each_member_has_a_line_and_who_is_not_well_is_told_with_the_r
     assert told[9].startswith("captions at the 2 members of its pool: local:handlers.py:caption is not well: ")
 
 
+SINCE = ("1970-01-01", "00:00")
+
+
 def test_each_batch_has_a_line_until_it_has_ended() -> None:
     batches = (
         BatchStatus(batch="batch_1", stage=BatchStage.OVER, rows=5_000, completed=4_990, failed=10, made_at=1),
-        BatchStatus(batch="batch_2", stage=BatchStage.RUNNING, rows=5_000, completed=70, failed=0, made_at=1),
+        BatchStatus(
+            batch="batch_2",
+            stage=BatchStage.RUNNING,
+            rows=5_000,
+            completed=70,
+            failed=0,
+            made_at=1,
+            begun_at=2,
+            ends_at=9,
+        ),
+        BatchStatus(batch="batch_3", stage=BatchStage.RUNNING, rows=4_930, completed=0, failed=0, made_at=1),
         BatchStatus(batch=None, stage=BatchStage.CREATING, rows=0, completed=0, failed=0, made_at=1),
     )
     run = msgspec.structs.replace(run_status(outstanding=4_930), batches=batches)
-    lines = [line.split() for line in run_text(run, width=100).splitlines()[-5:]]
-    assert lines[0] == ["batch", "is", "rows", "done", "failed"]
+    lines = [line.split() for line in run_text(run, width=100).splitlines()[-6:]]
+    assert lines[0] == ["batch", "is", "since", "(UTC)", "rows", "done", "failed", "ends", "about"]
     assert lines[2:] == [
-        ["batch_2", "running", "5,000", "70"],
-        ["-", "creating", "0", "0"],
+        ["batch_2", "running", *SINCE, "5,000", "70", *SINCE],
+        ["batch_3", "waiting", *SINCE, "4,930", "0"],
+        ["-", "creating", *SINCE, "0", "0"],
         ["1", "other", "that", "has", "ended", "5,000", "4,990", "10"],
     ]
     ended = run_text(msgspec.structs.replace(run, batches=batches[:1]), width=100).splitlines()[-1]

@@ -43,3 +43,8 @@ def test_a_batch_is_quiet_since_the_last_that_came_of_it() -> None:
 def test_it_is_named_as_the_service_has_it() -> None:
     assert stuck_sentence("batch_7", 1).startswith("batch_7 with 1 row is stuck")
     assert stuck_sentence(None, 2).startswith("a batch with 2 rows is stuck")
+
+
+def test_how_fast_it_goes_is_reckoned_from_when_it_had_not_begun() -> None:
+    pace = replace(OVER, total=10, completed=3, failed=1, begun_at=5).pace
+    assert (pace.left, pace.ended, pace.since) == (6, 4, 5)

@@ -6,6 +6,7 @@ from orchestrator.core.batches.lateness import (
     EXECUTION_US_UNKNOWN,
     RESERVE_US,
     BatchPace,
+    ends_at,
     is_in_time,
     leaves_at,
     needed_us,
@@ -60,3 +61,8 @@ def test_what_is_left_leaves_at_the_latest_moment_at_which_run_ends_it_in_time()
 )
 def test_a_batch_is_left_alone_that_ends_in_time_at_the_pace_that_it_has_shown(pace: BatchPace, in_time: bool) -> None:
     assert is_in_time(pace, finish_by=2 * HOUR_US, now=HOUR_US) is in_time
+
+
+def test_a_batch_ends_when_its_pace_says_so() -> None:
+    assert ends_at(BatchPace(left=50, ended=100, since=0), HOUR_US) == HOUR_US + HOUR_US // 2
+    assert ends_at(BatchPace(left=50, ended=0, since=None), HOUR_US) is None

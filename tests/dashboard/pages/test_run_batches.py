@@ -1,0 +1,28 @@
+"""The batches of a run at the service, on its page."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.batches.batch_record import BatchStage
+from orchestrator.core.lanes.via import Via
+from orchestrator.settings.run_settings import RunSettings
+from tests.dashboard.harness import dashboard
+from tests.ledger.ledgers import a_run, opened
+from tests.simulation.clock import VirtualClock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+async def test_each_batch_that_has_not_ended_has_a_line(tmp_path: Path) -> None:
+    path, clock = tmp_path / "l.db", VirtualClock()
+    async with opened(path, clock=clock) as ledger:
+        made = await a_run(ledger, 3, settings=RunSettings(via=Via.BATCH))
+        batches = ledger.runs.batches
+        for stage in (BatchStage.OVER, BatchStage.RUNNING):
+            batch = await batches.intend(made.id, endpoint=made.endpoint_id)
+            await batches.move(batch, stage, remote_id=f"batch_{batch.id}")
+    async with dashboard(path, clock=clock) as site:
+        page = await site.get(f"/runs/{made.id}")
+        assert "Batches Batch Is Since Rows Done Failed Ends about batch_2 waiting" in page.text
+        assert "batch_1" not in page.text
