@@ -68,6 +68,7 @@ class Emulator:
         callers = callers_of(settings)
         access = CallerAccess(callers, settings.pods.quotas, scale=settings.time_scale)
         self.account = self._make_account(rng)
+        self.account.pods.dice = self.dice
         self._interfaces = AccountInterfaces(
             self.account,
             access,

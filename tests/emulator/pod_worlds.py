@@ -12,11 +12,13 @@ from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.answers import ProblemRefusal
+from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
 
 ME = "me"
 SLOW = PodSettings(provisioning_s=3, starting_s=2)
+CALM = Faults()
 
 
 WEB = {
@@ -35,13 +37,22 @@ WORKER = {"name": "worker", "imageName": "x:1", "containerDiskInGb": 5, "volumeI
 class World:
     """A world with a clock of its own, and one pod in it."""
 
-    def __init__(self, settings: PodSettings = SLOW, body: Any = GPU, *, cluster: ClusterRecord | None = None) -> None:
+    def __init__(
+        self,
+        settings: PodSettings = SLOW,
+        body: Any = GPU,
+        *,
+        cluster: ClusterRecord | None = None,
+        faults: Faults = CALM,
+    ) -> None:
         self.clock = SetClock()
         rng = random.Random(1)
         self.templates = TemplateStore(SecretStore(rng), rng, release_us=120 * SECOND_US)
         self.web = str(self.templates.save(WEB).id)
         self.worker = str(self.templates.save(WORKER).id)
+        self.dice = FaultDice(faults, rng)
         self.world = PodWorld(settings, rng, self.templates)
+        self.world.dice = self.dice
         more = {} if cluster is None else {"cluster": cluster}
         self.id = self.world.create(ME, creation(body(self) if callable(body) else body), T0, **more).id
 

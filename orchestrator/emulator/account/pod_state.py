@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from orchestrator.emulator.account.pod_bodies import CommandBody, MountsBody, PodCpuBody, PodGpuBody
-from orchestrator.emulator.account.pod_logs import PodLogLine
+from orchestrator.emulator.account.pod_fates import PodFate
+from orchestrator.emulator.account.pod_logs import SYSTEM, TAIL_MAX, PodLogLine
 from orchestrator.emulator.account.pod_records import (
     COMPUTING,
     OMITTED,
@@ -36,6 +37,16 @@ MEMORY_GB_PER_GPU = 64.0
 MEMORY_GB_PER_VCPU = 4
 
 _PUBLIC_PORT_MIN = 20_000
+
+
+_SAID: Mapping[PodPhase, str] = {
+    PodPhase.PROVISIONING: "looking for a machine",
+    PodPhase.STARTING: "machine found; starting the container",
+    PodPhase.RUNNING: "container started",
+    PodPhase.EXITED: "container stopped",
+    PodPhase.ERROR: "pod failed",
+}
+"""What the log has of each change of status; in the service's own words it says more."""
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +89,18 @@ class PodState(msgspec.Struct, kw_only=True):
     files: dict[str, bytes] = {}
     log: list[PodLogLine] = []
     """Its last lines, oldest first."""
+    fate: PodFate = PodFate()
+
+    def become(self, status: PodPhase, at: int) -> None:
+        """It has another status from then on."""
+        self.status, self.status_at = status, at
+        self.write(at, _SAID[status])
+
+    def write(self, at: int, text: str, *, source: str = SYSTEM) -> None:
+        """A line of its log."""
+        number = self.log[-1].number + 1 if self.log else 1
+        self.log.append(PodLogLine(at, number, source, text))
+        del self.log[:-TAIL_MAX]
 
 
 def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:

@@ -29,7 +29,8 @@ from orchestrator.emulator.account.pod_bodies import (
     command_after,
     with_paths,
 )
-from orchestrator.emulator.account.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, LogSelection, PodLogLine
+from orchestrator.emulator.account.pod_fates import drawn_fate
+from orchestrator.emulator.account.pod_logs import CONTAINER, LogSelection, PodLogLine
 from orchestrator.emulator.account.pod_records import (
     COMPUTING,
     OMITTED,
@@ -44,6 +45,7 @@ from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
 from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
+from orchestrator.emulator.contract.faults import Fault, FaultDice, Faults
 from orchestrator.emulator.contract.ids_and_times import resource_id
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
 from orchestrator.units import SECOND_US
@@ -94,6 +96,9 @@ class PodWorld:
         self._templates = templates
         self._rng = rng
         self._pods: dict[str, PodState] = {}
+        self.dice = FaultDice(Faults(), random.Random(0))  # noqa: S311
+        """What befalls pods by faults: nothing, unless they are given the dice of the service."""
+
         self.on_stop: Callable[[str], None] = lambda _: None
         """Is told the id of a pod that runs no more."""
 
@@ -101,7 +106,7 @@ class PodWorld:
         """The account's pods, oldest first; members of clusters only if asked for."""
         return tuple(
             self._record(self._advance(pod, now), now)
-            for pod in self._of(account)
+            for pod in self._of(account, now)
             if include_cluster_pods or pod.cluster is OMITTED
         )
 
@@ -109,7 +114,7 @@ class PodWorld:
         """The page of them that `query` asks for, newest first; the contract's form, without pages, where it asks for
         none and all fit on one. Members of clusters are left out after it was cut, so it may be shorter (as published).
         """
-        part, pagination = Pages(self.settings.page_max).cut("pods", self._of(account), query)
+        part, pagination = Pages(self.settings.page_max).cut("pods", self._of(account, now), query)
         is_paged = pagination.has_next_page or not query.keys().isdisjoint(("limit", "cursor"))
         return Listed(
             pods=tuple(
@@ -120,8 +125,14 @@ class PodWorld:
             pagination=pagination if is_paged else OMITTED,
         )
 
-    def _of(self, account: str) -> Sequence[PodState]:
-        return tuple(pod for pod in self._pods.values() if pod.account == account)
+    def _of(self, account: str, now: int) -> Sequence[PodState]:
+        return tuple(pod for pod in self._there(now).values() if pod.account == account)
+
+    def _there(self, now: int) -> Mapping[str, PodState]:
+        """Those that are there by `now`."""
+        for pod in [pod for pod in self._pods.values() if pod.fate.has_vanished(now)]:
+            self._forget(pod, now)
+        return self._pods
 
     def get(self, account: str, pod_id: str, now: int) -> PodRecord:
         return self._record(self._pod(account, pod_id, now), now)
@@ -134,7 +145,7 @@ class PodWorld:
             raise ProblemRefusal(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
         template = self._template(body.template_id)
         self._check_capacity(now)
-        gpu = self._counted(body.gpu)
+        gpu = _counted(body.gpu, self.settings)
         args, command = command_after(body, template.docker_args)
         pod = PodState(
             id=resource_id(self._rng),
@@ -158,9 +169,10 @@ class PodWorld:
             created_at=now,
             status=PodPhase.PROVISIONING,
             status_at=now,
+            fate=drawn_fate(self.dice, now),
         )
         self._pods[pod.id] = pod
-        _write(pod, now, SYSTEM, f"pod created with image {pod.image}")
+        pod.write(now, f"pod created with image {pod.image}")
         if pod.template is not None:
             self._templates.use(pod.template, pod.id)
         return self._record(self._advance(pod, now), now)
@@ -203,23 +215,24 @@ class PodWorld:
                 return None
             case PodVerb.START:
                 self._check_capacity(now)
+                pod.fate = drawn_fate(self.dice, now)
                 self._move(pod, self.settings.started_as, now)
             case PodVerb.STOP:
                 self._move(pod, PodPhase.EXITED, now)
             case PodVerb.RESTART:
                 pod.files.clear()
                 pod.started_at = now
-                _write(pod, now, SYSTEM, "container restarted")
+                pod.write(now, "container restarted")
             case _:
                 assert_never(action)
         return self._record(self._advance(pod, now), now)
 
     def listens(self, pod_id: str, port: int, now: int) -> bool | None:
         """Whether the server of a running pod is up that has this HTTP port; None: there is no such."""
-        pod = self._pods.get(pod_id)
+        pod = self._there(now).get(pod_id)
         if pod is None or self._advance(pod, now).status is not PodPhase.RUNNING or f"{port}/http" not in pod.ports:
             return None
-        return now >= (pod.started_at or now) + round(self.settings.booting_s * SECOND_US)
+        return not pod.fate.is_mute and now >= (pod.started_at or now) + round(self.settings.booting_s * SECOND_US)
 
     def knows(self, pod_id: str) -> bool:
         """Whether there is such a pod, whoever's it is."""
@@ -239,7 +252,7 @@ class PodWorld:
 
     def print(self, pod_id: str, text: str, now: int) -> None:
         """The container prints a line."""
-        _write(self._advance(self._pods[pod_id], now), now, CONTAINER, text)
+        self._advance(self._pods[pod_id], now).write(now, text, source=CONTAINER)
 
     def log(self, account: str, pod_id: str, asked: LogSelection, now: int) -> tuple[Sequence[PodLogLine], bool]:
         """The lines of a pod's log that are asked for, and whether more may come: a pod that rests prints nothing."""
@@ -251,7 +264,7 @@ class PodWorld:
         return self._pods[pod_id].files
 
     def _pod(self, account: str, pod_id: str, now: int) -> PodState:
-        pod = self._pods.get(pod_id)
+        pod = self._there(now).get(pod_id)
         if pod is None or pod.account != account:
             raise not_found_problem()
         return self._advance(pod, now)
@@ -275,30 +288,22 @@ class PodWorld:
         del self._pods[pod.id]
         self.on_stop(pod.id)
 
-    def _counted(self, gpu: PodGpuCreateBody | Omitted) -> PodGpuBody | Omitted:
-        if isinstance(gpu, Omitted):
-            return gpu
-        if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
-            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
-        if not isinstance(gpu.count, Omitted):
-            return PodGpuBody(id=gpu.id, count=gpu.count)
-        if self.settings.strict or not self.settings.assumes_gpu_count:
-            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
-        return PodGpuBody(id=gpu.id, count=1)
-
     def _check_capacity(self, now: int) -> None:
-        taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())
-        if self.settings.capacity is not None and taken >= self.settings.capacity:
+        taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._there(now).values())
+        is_full = self.settings.capacity is not None and taken >= self.settings.capacity
+        if is_full or self.dice.strikes(Fault.NO_MACHINES):
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
 
     def _advance(self, pod: PodState, now: int) -> PodState:
         """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
         provisioned_at = pod.status_at + round(self.settings.provisioning_s * SECOND_US)
-        if pod.status is PodPhase.PROVISIONING and provisioned_at <= now:
+        if pod.status is PodPhase.PROVISIONING and provisioned_at <= now and not pod.fate.is_stuck:
             self._move(pod, PodPhase.STARTING, provisioned_at)
         started_at = pod.status_at + round(self.settings.starting_s * SECOND_US)
         if pod.status is PodPhase.STARTING and started_at <= now:
             self._move(pod, PodPhase.RUNNING, started_at)
+        if pod.status in COMPUTING and pod.fate.has_failed(now):
+            self._move(pod, PodPhase.ERROR, now)
         return pod
 
     def _move(self, pod: PodState, status: PodPhase, at: int) -> None:
@@ -307,30 +312,24 @@ class PodWorld:
         if status is PodPhase.RUNNING:
             pod.started_at = at
         was_up = pod.status is PodPhase.RUNNING
-        pod.status = status
-        pod.status_at = at
+        pod.become(status, at)
         if was_up and status is not PodPhase.RUNNING:
             self.on_stop(pod.id)
-        _write(pod, at, SYSTEM, _SAID[status])
 
     def _record(self, pod: PodState, now: int) -> PodRecord:
         return record_of(pod, self.settings.prices, now)
 
 
-_SAID: Mapping[PodPhase, str] = {
-    PodPhase.PROVISIONING: "looking for a machine",
-    PodPhase.STARTING: "machine found; starting the container",
-    PodPhase.RUNNING: "container started",
-    PodPhase.EXITED: "container stopped",
-    PodPhase.ERROR: "pod failed",
-}
-"""What the log has of each change of status; in the service's own words it says more."""
-
-
-def _write(pod: PodState, at: int, source: str, text: str) -> None:
-    number = pod.log[-1].number + 1 if pod.log else 1
-    pod.log.append(PodLogLine(at, number, source, text))
-    del pod.log[:-TAIL_MAX]
+def _counted(gpu: PodGpuCreateBody | Omitted, settings: PodSettings) -> PodGpuBody | Omitted:
+    if isinstance(gpu, Omitted):
+        return gpu
+    if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+    if not isinstance(gpu.count, Omitted):
+        return PodGpuBody(id=gpu.id, count=gpu.count)
+    if settings.strict or not settings.assumes_gpu_count:
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+    return PodGpuBody(id=gpu.id, count=1)
 
 
 def _free(pod: PodState) -> PodState:

@@ -73,6 +73,11 @@ class Fault(StrEnum):
     STUCK_REQUEST = auto()
     FAILED_BATCH = auto()
     REPEATED_APPEND = auto()
+    NO_MACHINES = auto()
+    STUCK_POD = auto()
+    MUTE_POD = auto()
+    FAILED_POD = auto()
+    VANISHED_POD = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +172,17 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     repeated_append: float = 0.0
     """An append is taken twice, as after a proxy that has repeated it."""
 
+    no_machines: float = 0.0
+    """A pod is not created, or not started: there is no machine for it."""
+    stuck_pod: float = 0.0
+    """A pod is PROVISIONING for ever."""
+    mute_pod: float = 0.0
+    """A pod is RUNNING, and nothing ever listens at its ports."""
+    failed_pod: float = 0.0
+    """A pod is in ERROR some time before `pod_ends_after_s` is over."""
+    vanished_pod: float = 0.0
+    """A pod is gone by then, as if somebody had terminated it."""
+
     neighbour: float = 0.0
     """Somebody else sends so much of each limit, evenly, with the same key: it counts, and what is too much is 429."""
 
@@ -197,6 +213,7 @@ class Faults(Rates, frozen=True, kw_only=True):
     silence_s: float = 40.0
     slow_answer_s: float = 5.0
     killed_after_s: float = 60.0
+    pod_ends_after_s: float = 120.0
     kept_share: float = 1 / 6
     bomb_bytes: float = 2.0**30
     long_pause_s: float = 3_600.0
