@@ -104,7 +104,7 @@ class Engine:
         if self._is_collecting:
             await self.maintenance.sampler.take()
         if self._flow_work is not None:
-            await self._flow_work.run_notifier.interrupted()
+            await self._flow_work.run_notifier.leave()
         await self.ledger.writer.flush()
         self.groups.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:

@@ -108,11 +108,14 @@ class RunNotifier:
         with anyio.move_on_after(FINISH_S_MAX):
             await self._told(self._outbox_sender.until_idle)
 
-    async def interrupted(self) -> None:
-        """Tells of the runs of which jobs are left and nothing else was told. After `serve`."""
-        left = [run for run, session in self.sessions.items() if session.progress.unfinished and self._is_told_of(run)]
-        if not left:
+    async def leave(self) -> None:
+        """Tells of the runs of which jobs are left and nothing else was told, and of those that ended while what was in
+        flight did. After `serve`.
+        """
+        told = [run for run in self.sessions if self._is_told_of(run)]
+        if not told:
             return
+        left = [run for run in told if self.sessions[run].progress.unfinished]
         with anyio.move_on_after(LEAVING_S_MAX):
             async with self._outbox_sender.working():
                 for run in left:

@@ -153,3 +153,11 @@ async def test_an_interruption_is_told_once_and_the_next_one_once_it_has_gone_on
         await told.until("interrupted", "recovered")
         await told.interrupt()
         assert told.news == ["interrupted", "recovered", "interrupted"]
+
+
+async def test_a_run_that_ends_with_what_was_in_flight_is_told_of_by_the_process_that_ends(tmp_path: Path) -> None:
+    settings = replace(TELLS, via=Via.SYNC)
+    async with told_of(tmp_path, settings, jobs=1, seconds=6.0) as told:
+        await anyio.sleep(4)
+        await told.interrupt()
+        assert told.news == ["done"]
