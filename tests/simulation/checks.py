@@ -44,6 +44,7 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.plan import FailureClass, Rate
+from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
     is_moved_unbegun,
     nobody_in_doubt_is_sent_anew_unasked,
@@ -478,6 +479,7 @@ CHECKS: tuple[Check, ...] = (
     nobody_in_doubt_is_sent_anew_unasked,
     nothing_is_left_at_a_member,
     *OF_SCALING,
+    *OF_PODS,
     *OF_BATCHES,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,

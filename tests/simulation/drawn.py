@@ -12,6 +12,7 @@ from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.simulation.drawn_batches import with_batches
+from tests.simulation.drawn_pods import OF_PODS, with_pods
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
@@ -94,7 +95,7 @@ OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 OF_BATCHES = frozenset({Fault.STUCK_BATCH, Fault.STUCK_REQUEST, Fault.FAILED_BATCH, Fault.REPEATED_APPEND})
 """What befalls the service's own Batch."""
 
-APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER}) | OF_BATCHES
+APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER}) | OF_BATCHES | OF_PODS
 """Those that are drawn by themselves."""
 
 HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | APART)
@@ -114,11 +115,13 @@ def swarm(seed: int) -> Plan:
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
     nearly as many canaries and budgets; in one of five a run has a pool; in one of eight answers are bombs, in as many
     they begin with a byte order mark, in as many somebody else uses the same limits, in one of five the service wants a
-    rest now and then; in one of four people are told, who lie as well; in one of ten jobs leave in batches.
+    rest now and then; in one of four people are told, who lie as well; in one of ten jobs leave in batches, in as many
+    runs have pods in the place of an endpoint.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_batches(with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan)))))))
+    plan = with_batches(with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan)))))))
+    return with_pods(plan)
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:

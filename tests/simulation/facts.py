@@ -21,6 +21,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
+from tests.simulation.pods import SimulatedPods
 from tests.simulation.receivers import Heard
 from tests.simulation.world import HERE, POOL_ENDPOINTS
 
@@ -107,6 +108,12 @@ class Facts:
         self.asked: list[Asked] = []
         self.account: SimulatedAccount | None = None
         """Where the first run's endpoint gets its workers; None: nobody asks for others."""
+        self.pods: SimulatedPods | None = None
+        """Those that work for runs; None: these have endpoints."""
+        self.pods_unknown: list[str] = []
+        """Those that were paid when the last process had ended, and of which the ledger did not know."""
+        self.pods_left: list[str] = []
+        """Those that were paid when a process had come to the end of its run, while nothing was wrong any more."""
         self.heard: Sequence[Heard] = ()
         """What those who are told of runs have heard."""
         self.resent_at: int | None = None

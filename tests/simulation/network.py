@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
 from tests.simulation.loop import PART, running_loop
 from tests.simulation.plan import FailureClass, MemberTrouble, Plan
+from tests.simulation.pods import SimulatedPods
 from tests.simulation.transport import ASGIApp, SimulatedTransport
 from tests.simulation.world import HERE, POOL_ENDPOINTS, SimulatedService
 
@@ -75,11 +76,13 @@ class Network:
         *,
         left: Callable[[httpx.Request], None],
         heard: Callable[[bytes], None],
+        pods: SimulatedPods | None = None,
     ) -> None:
         """`left` is called with each request that a process sends, and `heard` with each body about a job that has
         reached one, and that names what it is about: the job that was asked for, or the URL that a webhook came to.
         """
         self._plan = plan
+        self._pods = pods
         self._left = left
         self._heard = heard
         self.own_webhooks: dict[int, int] = {}
@@ -114,7 +117,8 @@ class Network:
 
     async def carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
         """Carries one request there and its answer back."""
-        what = f"{request.method} /{request.url.path.removeprefix('/v2/').partition('/')[2]}"
+        path = request.url.path.removeprefix("/v2/")
+        what = f"{request.method} /{path if path.startswith(('pods', 'templates')) else path.partition('/')[2]}"
         subject = _subject(request)
         self._left(request)
         try:
@@ -130,17 +134,27 @@ class Network:
         return response
 
     async def _carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
-        endpoint, operation = request.url.path.removeprefix("/v2/").split("/")[:2]
+        endpoint, _, operation = request.url.path.removeprefix("/v2/").partition("/")
         await self._travel()
         if not self._gets_through(request.url.host, endpoint):
             raise NotSent(f"{request.url.host} cannot be reached")
         self._hide_or_show()
-        with wire.at_service((request.url.host, endpoint, JobOperation(operation))):
-            response = await self._to_service[request.url.host].handle_async_request(request)
+        response = await self._answer(wire, endpoint, operation.partition("/")[0], request)
         await self._travel()
         if not self._gets_through(request.url.host, endpoint):
             raise Unanswered(f"{request.url.host} did not answer")
         return response
+
+    async def _answer(self, wire: "Wire", endpoint: str, operation: str, request: httpx.Request) -> httpx.Response:
+        pods = self._pods
+        if pods is not None and pods.is_account(request):
+            return await pods.answer(request)
+        if pods is not None and request.url.host == HERE and (instead := pods.instead(endpoint)) is not None:
+            return instead
+        with wire.at_service((request.url.host, endpoint, JobOperation(operation))), ExitStack() as stack:
+            if pods is not None:
+                stack.enter_context(pods.while_up(endpoint))
+            return await self._to_service[request.url.host].handle_async_request(request)
 
     def _gets_through(self, host: str, endpoint: str) -> bool:
         return self._is_up() and (host != HERE or self._sky.is_reachable(endpoint, self._clock.now()))

@@ -279,6 +279,32 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class PodsPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The pods that work for the first run, and for those at the same place, each with its own."""
+
+    counts: tuple[int, ...]
+    """How many the first process of a run wants, and so on; the last one holds for those that follow."""
+    workers: int
+    """Each pod works on so many requests at once."""
+    at_once: int
+    """So many are at each at once, at most."""
+    stops: bool
+    """Whether those that nobody needs are stopped; else they are terminated."""
+    provisioning_s: float
+    booting_s: float
+    ready_within_s: float
+    capacity: int | None
+    """So many may compute at a time, of all runs together; None: any number."""
+    late_share: float = 0.0
+    """The share of the requests for one whose answer is lost, and that are done a while later."""
+    faults: Faults
+    """What befalls them and their account, until all is calm."""
+
+    def wanted_by(self, process: int) -> int:
+        """How many the so manieth process of a run (from 0) wants."""
+        return self.counts[min(process, len(self.counts) - 1)]
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One world. The defaults are a calm one at the contract's limits."""
 
@@ -348,6 +374,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: there are as many workers as there are."""
     batches: BatchPlan | None = None
     """None: nobody has any."""
+    pods: PodsPlan | None = None
+    """None: the runs have endpoints."""
     others: tuple[RunPlan, ...] = ()
     """The runs but for the first one, which has the settings above."""
     side_by_side: bool = False
@@ -455,7 +483,7 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather() | BatchPlan():
+        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather() | BatchPlan() | PodsPlan():
             return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             who = "" if value.who is None else f" of {value.who}"

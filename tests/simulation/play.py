@@ -7,7 +7,6 @@ ask something of a run now and then, from processes of their own.
 
 import json
 import logging
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -18,6 +17,7 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup
 
+from orchestrator.api.admin.tidy import tidy
 from orchestrator.api.foreground.run import run as run_program
 from orchestrator.api.messages.message_resend import resend_now
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
@@ -33,22 +33,24 @@ from orchestrator.emulator.contract.limits import JobOperation as ServiceOperati
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
 from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures, parse_percentage
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from orchestrator.views.status import Snapshot
 from tests.simulation.account import SimulatedAccount
 from tests.simulation.asker import Asker
 from tests.simulation.clock import EPOCH_AT
+from tests.simulation.console import BRAKES, Console, Log
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import FateBook, ForgetfulWorld
 from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, ScalingPlan, Weather, Where, Word
+from tests.simulation.pods import PLACE, SimulatedPods, pod_template
 from tests.simulation.pool import MemberFleets, endpoint_named, named_members
 from tests.simulation.process import KEYS, Machine, Process, begin, may_break_down
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
@@ -71,70 +73,20 @@ ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEW
 BEFALLS = frozenset({FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What happens to processes at a time of its own."""
 
-BRAKES = (
-    *("the canary failed", "the budget of", "more than max-failures allows", "it would end after finish-by"),
-    "the breaker has tripped",
-)
-"""What is said where a brake ends a command, and nobody need wonder why."""
-
-PASSING = (*POINTLESS.values(), "cannot be given the workers")
+PASSING = (*POINTLESS.values(), "cannot be given the workers", "no pod was asked for")
 """What is said where a command is refused, and given again."""
-
-LOOK_S = 60.0
-"""How often the progress display looks."""
 
 PROGRESS_EVERY_S = 2.0
 LONGER = 4
 """So many times as long as others does a resumable job take."""
 
+CALM_S = 120.0
+TIDIES_MAX = 4
+TIDY_AGAIN_S = 150.0
+"""A request for a pod whose answer was lost is in doubt for two minutes."""
+
 PROCESSES_MAX = 60
 """So many processes for one run are taken for a program that does not get on."""
-
-
-class Console:
-    """A person who reads everything."""
-
-    def __init__(self, facts: Facts, run: RunFacts) -> None:
-        self._facts = facts
-        self._run = run
-
-    def info(self, line: str) -> None:
-        self._facts.said.append(line)
-        self._facts.trace.say("program", line)
-        if line.endswith(": nothing more is sent") and not any(brake in line for brake in BRAKES):
-            self._facts.stops.append((self._facts.true.now(), self._run))
-
-    warn = info
-
-    async def follow(self, look: Callable[[], Snapshot]) -> None:
-        while True:
-            self._facts.said.append(repr(look()))
-            await anyio.sleep(LOOK_S)
-
-    def ready(self) -> None:
-        """A person who has given one command needs no word of that."""
-
-    async def confirm_drop(self, _run: str, _unsuccessful: int, /) -> bool:
-        """No."""
-        return False
-
-    async def confirm_stop(self, run: str, _served_by: str, /) -> bool:
-        """Sometimes: who comes back gives the command again in any case."""
-        return random.Random(f"stops {self._facts.plan.seed} {run}").random() < 1 / 2
-
-
-class _Log(logging.Handler):
-    """Hears what the program logs."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(logging.DEBUG)
-        self._facts = facts
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name.startswith("orchestrator"):
-            line = self.format(record)
-            self._facts.said.append(line)
-            self._facts.trace.say("log", line)
 
 
 class Play:
@@ -147,11 +99,20 @@ class Play:
         self._services = {host: self._made_service(host) for host in sorted({HOSTS[run.where] for run in plan.runs})}
         if plan.scaling is not None:
             facts.account = SimulatedAccount(plan, self._services[HERE], facts.true)
+        if plan.pods is not None:
+            facts.pods = SimulatedPods(plan.pods, plan, self._services[HERE], facts.true, facts.ledger)
         facts.gates = [service.gate for service in self._services.values()]
         facts.counts = [service.counts for service in self._services.values()]
         facts.batches_here = self._services[HERE].batches
         network = Network(
-            plan, self._services, facts.sky, facts.true, facts.trace.say, left=self._left, heard=self._heard
+            plan,
+            self._services,
+            facts.sky,
+            facts.true,
+            facts.trace.say,
+            left=self._left,
+            heard=self._heard,
+            pods=facts.pods,
         )
         self._network = network
         facts.own_webhooks = network.own_webhooks
@@ -163,7 +124,7 @@ class Play:
 
     def play(self) -> Facts:
         """Plays to the end of the runs, or to the end of the patience."""
-        log = _Log(self.facts)
+        log = Log(self.facts)
         root = logging.getLogger()
         root.addHandler(log)
         try:
@@ -210,6 +171,8 @@ class Play:
                     begin(world, self.facts, MemberFleets(self._plan.pool).keep, self._services[HERE])
                 if self.facts.account is not None:
                     begin(world, self.facts, self.facts.account.meddle)
+                if self.facts.pods is not None:
+                    begin(world, self.facts, self.facts.pods.live)
                 begin(world, self.facts, live_beside, self.facts, self._services[HERE])
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
@@ -217,6 +180,7 @@ class Play:
                 with may_break_down(self.facts), anyio.move_on_at(self._plan.calm_at_s + self._plan.patience_s):
                     await self._people(world)
                     await self._tell_the_rest(world)
+                    await self._tidy_up(world)
                 if self._machine.has_killed or not self.facts.finished:
                     running_loop().crash()
                     await anyio.sleep_forever()
@@ -228,6 +192,8 @@ class Play:
         self._receivers.is_calm = True
         for service in self._services.values():
             service.dice.faults = Faults()
+        if self.facts.pods is not None:
+            self.facts.pods.calm()
 
     async def _befall(self, each: Weather) -> None:
         """Something befalls processes, whichever they are by then."""
@@ -298,6 +264,7 @@ class Play:
                 run.summary = summary
                 run.ended_at = facts.true.now()
                 run.finished = not summary.interrupted and begun_s >= run.retried_s
+                self._note_pods()
             if stop.cancelled_caught:
                 facts.trace.say("world", f"{process} was stopped")
         except (StoppedError, UsageError) as error:
@@ -348,15 +315,40 @@ class Play:
 
         await self._live(world, Process(self._machine, 0, crash=None), ask)
 
+    async def _tidy_up(self, world: TaskGroup) -> None:
+        """Has whatever pods are left ended, as a person does who is told of them."""
+        pods = self.facts.pods
+        if pods is None:
+            return
+        await anyio.sleep_until(self._plan.calm_at_s)
+        self.facts.pods_unknown = [name for name in pods.paid if not pods.is_known(name)]
+        for _ in range(TIDIES_MAX):
+            if not pods.left or (self._plan.pods is not None and self._plan.pods.stops and not pods.paid):
+                return
+            await self._live(world, Process(self._machine, 0, crash=None), self._tidy)
+            await anyio.sleep(TIDY_AGAIN_S)
+
+    def _note_pods(self) -> None:
+        """A process has come to the end of its run; whatever it asked for was answered by then, if all is calm."""
+        pods, is_calm = self.facts.pods, anyio.current_time() > self._plan.calm_at_s + CALM_S
+        if pods is not None and is_calm and len(self._machine.processes) == 1:
+            self.facts.pods_left += pods.paid
+
+    async def _tidy(self, process: Process) -> None:
+        request = ServeRequest(ledger=self.facts.ledger, connection=self._connection(self.facts.runs[0]))
+        for each in await tidy(request, process.dependencies()):
+            self.facts.trace.say("person", f"runs tidy: {each.named}: {each.outcome}")
+
     # --- what is given with the command
 
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
         scaling = plan.scaling if run is self.facts.runs[0] else None
+        pods = plan.pods if run.plan.where is Where.HERE else None
         request = RunRequest(
             name=run.plan.name,
             source=str(run.source),
-            endpoint=_endpoint(plan, run.plan.where),
+            endpoint=PLACE if pods is not None else _endpoint(plan, run.plan.where),
             members=named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else (),
             ledger=self.facts.ledger,
             output=run.output,
@@ -366,7 +358,7 @@ class Play:
                 allow_env=("WORKER_*",),
                 policy=Policy(
                     execution_timeout_ms=round(plan.execution_timeout_s * plan.time_scale * 1000),
-                    ttl_ms=round(plan.ttl_s * plan.time_scale * 1000),
+                    ttl_ms=None if plan.direct else round(plan.ttl_s * plan.time_scale * 1000),
                 ),
                 max_attempts=run.plan.max_attempts,
                 retention_us=round(plan.retention_s * plan.time_scale * SECOND_US),
@@ -386,6 +378,8 @@ class Play:
                 else parse_max_failures(plan.max_failures),
                 finish_by=0 if run.held else _finish_by(plan, scaling),
                 workers=None if scaling is None else scaling.range,
+                pods=None if pods is None else pods.wanted_by(run.processes - 1),
+                pod_template=None if pods is None else pod_template(pods),
                 stop_late=plan.finish_by_s is not None and not run.held,
                 retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
                 resumable=plan.resumable,
@@ -402,6 +396,8 @@ class Play:
         if plan.via in (Via.SYNC, Via.BOTH):
             limits[Operation.RUNSYNC] = _limit(plan.run_rate)
         limits[Operation.BATCH] = _limit(plan.batch_rate)
+        if plan.pods is not None:
+            limits[plan.via.operation] = Limit(1000, 10.0, plan.pods.at_once)
         if plan.retry_rate is not None:
             limits[Operation.RETRY] = _limit(plan.retry_rate)
         here = HOSTS[run.plan.where]

@@ -23,6 +23,7 @@ from tests.simulation.drawn import (
     with_url,
 )
 from tests.simulation.drawn_batches import with_batches
+from tests.simulation.drawn_pods import with_pods
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
@@ -293,6 +294,14 @@ def batches(seed: int) -> Plan:
     return with_batches(plan, share=1.0)
 
 
+def pods(seed: int) -> Plan:
+    """Pods in the place of an endpoint, in a world of the swarm."""
+    plan = swarm(seed)
+    via = Via.QUEUE if plan.batches is not None else plan.via
+    fit = msgspec.structs.replace(plan, scaling=None, batches=None, via=via, time_scale=1.0, resumable=False)
+    return msgspec.structs.replace(with_pods(fit, share=1.0), scenario="pods")
+
+
 def direct(seed: int) -> Plan:
     """Jobs that go past the queue, in a world of the swarm."""
     return msgspec.structs.replace(
@@ -366,6 +375,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "urls": urls,
         "held": held,
         "batches": batches,
+        "pods": pods,
     }
 )
 """By name, as the command line takes them."""

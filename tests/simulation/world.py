@@ -105,6 +105,26 @@ def at_urls(app: ASGIApp) -> ASGIApp:
     return call
 
 
+class PassingEndpoints(KnownEndpoints):
+    """Those that are always there, and others that come and go."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        self._open: set[str] = set()
+
+    def open(self, endpoint: str) -> None:
+        self._open.add(endpoint)
+
+    def shut(self, endpoint: str) -> None:
+        self._open.discard(endpoint)
+
+    def is_open(self, endpoint: str) -> bool:
+        return endpoint in self._open
+
+    def serves(self, endpoint: str, now: int) -> bool:
+        return self.is_open(endpoint) or super().serves(endpoint, now)
+
+
 class Delivery(msgspec.Struct):
     """A webhook that has not been answered yet."""
 
@@ -175,8 +195,9 @@ class SimulatedService:
             rng=self._rng,
             observer=self.counts,
         )
+        self._known = PassingEndpoints(endpoints)
         self.gate = Gate(
-            endpoints=KnownEndpoints(endpoints),
+            endpoints=self._known,
             access=CallerAccess(None),
             meters=OperationMeters(limits, algorithm),
             wire=Wire(self.dice),
@@ -231,6 +252,20 @@ class SimulatedService:
             yield
             world.cancel_scope.cancel()
 
+    def open(self, endpoint: str, workers: int) -> None:
+        """From now on there is that endpoint, too, with so many workers."""
+        if not self._known.is_open(endpoint):
+            self._known.open(endpoint)
+            self._busy[endpoint] = {}
+            self.scale(endpoint, fixed(workers))
+
+    def shut(self, endpoint: str) -> None:
+        """There is no such endpoint any more, and nothing of what it had."""
+        if self._known.is_open(endpoint):
+            self._known.shut(endpoint)
+            del self._busy[endpoint]
+            self.world.forget_all(endpoint, self._clock.now())
+
     def scale(self, endpoint: str, scaling: Scaling) -> None:
         """From now on the endpoint has other workers; those at work end what they do."""
         self._scaling[endpoint] = scaling
@@ -248,7 +283,7 @@ class SimulatedService:
     def _finish(self, now: int) -> None:
         while self._ends and self._ends[0][0] <= now:
             _, _, endpoint, execution = heapq.heappop(self._ends)
-            if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
+            if self._busy.get(endpoint, {}).pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
                 is_broken = endpoint in self.broken
                 self._done(execution, BROKEN if is_broken else self._work(bare(execution.input), execution.number), now)
 

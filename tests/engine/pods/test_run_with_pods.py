@@ -11,11 +11,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.runs.process_commands import control
 from orchestrator.core.pods.pod_lease import LeaseEnd, PodLease
 from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
 from orchestrator.core.pods.replacements import PAUSE_US
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import read_ledger
+from orchestrator.settings.command_requests import ControlAction
 from tests.engine.pods.workplace import TEMPLATE, Workplace
 from tests.simulation.database import async_creator
 
@@ -120,6 +122,27 @@ def test_pods_are_gone_once_people_interrupt_the_run(place: Workplace) -> None:
 
     place.world(interrupted)
     assert place.pods == {}
+
+
+@pytest.mark.slow
+def test_pods_are_gone_while_the_run_is_paused_and_others_are_there_once_it_goes_on(place: Workplace) -> None:
+    async def paused() -> None:
+        async def ask(action: ControlAction) -> None:
+            await control(place.folder / "db", "in", action, place.dependencies)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(place.carry_out, 900))
+            await anyio.sleep(13)
+            assert len(place.running) == 2
+            await ask(ControlAction.PAUSE)
+            await anyio.sleep(20)
+            assert place.pods == {}
+            await ask(ControlAction.CONTINUE)
+
+    place.world(paused)
+    assert place.pods == {}
+    assert sum(place.executed.values()) == 900
+    assert len(leases(place)) == 4
 
 
 @pytest.mark.slow

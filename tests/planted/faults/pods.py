@@ -16,6 +16,7 @@ FAULTS: tuple[Fault, ...] = (
             f"{_LYING}::test_a_create_that_fails_and_does_nothing_is_asked_again_once_that_is_certain",
             "tests/core/pods/test_pod_lease.py::test_a_request_whose_answer_was_lost_is_doubted_for_a_while_and_then_was_none",
         ),
+        worlds=("pods", 8, 1),
     ),
     Fault(
         name="a pod of another name is taken for ours",
@@ -51,6 +52,15 @@ FAULTS: tuple[Fault, ...] = (
         old="await self.host.pods.end()",
         new="pass",
         tests=(f"{_RUNS}::test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it",),
+        worlds=("pods", 5, 1),
+    ),
+    Fault(
+        name="a run that is paused keeps its pods",
+        path="orchestrator/engine/hosting/pod_host.py::PodHost._wanting",
+        old="if not rests or session.progress.at_service:",
+        new="if True:",
+        tests=(f"{_RUNS}::test_pods_are_gone_while_the_run_is_paused_and_others_are_there_once_it_goes_on",),
+        worlds=("pods", 24, 1),
     ),
     Fault(
         name="pods that nobody wants are kept",
