@@ -117,6 +117,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     no_news: int = 0
     """Answers and webhooks that said nothing of the job that they should have been about."""
 
+    unsaved: int = 0
+    """Results of which a member did not become the file that it should have."""
+
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
     safe_offline_s: float | None = None
@@ -186,6 +189,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     were_uncertain: int = msgspec.field(name="uncertain_seen")
     paid_twice: int = 0
+    unsaved: int = 0
     failed_executions: int = 0
     retried_executions: int = 0
     stuck: StuckSummary = StuckSummary()
@@ -240,6 +244,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     no_news: int = 0
     """Answers and webhooks that said nothing of the job that they should have been about."""
+
+    unsaved: int = 0
+    """Results of which a member did not become the file that it should have."""
 
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary

@@ -9,6 +9,7 @@ from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retr
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.core.diagnosis.failed_executions import FailureKind
+from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.limits.rate_pacer import Operation
@@ -117,6 +118,7 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         line_bytes_per_s=of_run.line_bytes_per_s,
         were_uncertain=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
+        unsaved=sum(progress.count(why.value) for why in Unsaved),
         failed_executions=progress.count(FAILED_EXECUTIONS),
         retried_executions=progress.count(RETRIED_EXECUTIONS),
         stuck=of_run.stuck,

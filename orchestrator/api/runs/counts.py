@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.ledger.jobs.margins import Margins
@@ -27,5 +28,6 @@ def figures_of(counts: Mapping[str, int], margins: Margins) -> dict[str, Any]:
         "failed_executions": counts.get(FAILED_EXECUTIONS, 0),
         "retried_executions": counts.get(RETRIED_EXECUTIONS, 0),
         "no_news": counts.get(NO_NEWS, 0),
+        "unsaved": sum(counts.get(why.value, 0) for why in Unsaved),
         "margin_s": MarginSummary(min=margins.min, p1=margins.p1),
     }

@@ -30,6 +30,8 @@ def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
         yield attempts_failed(of.failed_executions, of.retried_executions)
     if of.paid_twice:
         yield f"{of.paid_twice:,} paid twice"
+    if of.unsaved:
+        yield f"{counted(of.unsaved, 'result')} with a member that is no file"
     if text := stuck_text(of.stuck):
         yield text
     if of.janitor is not None and of.janitor.failing:

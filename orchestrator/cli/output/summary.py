@@ -142,6 +142,8 @@ def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.no_news:
         told = counted(summary.no_news, "answer or webhook", "answers and webhooks")
         yield "no news", f"{told} that said nothing of their job; not believed"
+    if summary.unsaved:
+        yield "unsaved", f"{counted(summary.unsaved, 'result')} with a member that is no file; each says why"
     if text := stuck_text(summary.stuck):
         yield "stuck", text
     if summary.throttled:

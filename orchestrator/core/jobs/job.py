@@ -3,6 +3,8 @@
 `Job` is the narrow record that the moving parts hold and the ledger guards.
 """
 
+from enum import StrEnum
+
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
@@ -94,6 +96,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
         return self.attempt <= self.first_attempt
 
 
+class Unsaved(StrEnum):
+    """Why a member of an output is no file. Ledgers count by these words."""
+
+    MEMBER = "unsaved"
+    """Nothing can be made of what it holds or leads to."""
+
+    DISK = "unsaved_for_disk"
+    """The disk did not take it; it is tried again as the run is gone on with."""
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: one row of the results or the errors file."""
 
@@ -114,6 +126,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     margin_us: int | None = None
     """Time that was left to the result when it was collected; a lower bound."""
+
+    unsaved: Unsaved | None = None
+    """Why a member of the output did not become the file that it should have."""
 
 
 class Escalation(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def counters(step: Transition) -> tuple[str, ...]:
             found = _failed(step)
         case _:
             pass
-    return found
+    return found if step.outcome is None or step.outcome.unsaved is None else (*found, step.outcome.unsaved.value)
 
 
 def _failed(step: Transition) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, verdict_of
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.engine.collecting.result_steps import kept_record, on_completed, on_finished
+from orchestrator.engine.collecting.result_steps import kept_outcome, on_completed, on_finished
 from orchestrator.engine.collecting.validation_pool import Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.output_streams import EMPTY
@@ -71,7 +71,8 @@ def _of_given_up(
     if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
         return Instead.NOTHING  # what its worker has yielded is not in it
     margin_us = _margin_us(endpoint, notice, job)
-    outcome = outcome_from(job, kept_record(record, validation), trouble=None, message=None, margin_us=margin_us)
+    outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
+    outcome = kept_outcome(outcome, validation)
     outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
     reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
     return on_completed(endpoint, job, outcome, reason=reason, judged=validation)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import anyio
 from anyio import to_thread
 
-from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.job import Job, Unsaved
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.outputs.save_rules import SaveRule, file_parts
 from orchestrator.core.outputs.saved_members import (
     Link,
@@ -21,7 +22,9 @@ from orchestrator.core.outputs.saved_members import (
     Unusable,
     content_of,
     members_at,
+    saved_file,
     saved_text,
+    unsaved_member,
     unsaved_text,
     with_replaced,
 )
@@ -44,6 +47,8 @@ LINKS_AT_ONCE: Final = 16
 WAITING_BYTES_MAX: Final = 32 * MIB
 """Once so much of outputs waits to be saved, no more is collected."""
 
+PAGE_JOBS: Final = 100
+
 LINK_BYTES: Final = MIB
 """So much of what a link leads to is in memory."""
 
@@ -57,6 +62,13 @@ class Saved(NamedTuple):
 
     disk_fault: str | None = None
     """Why files cannot be written at all."""
+
+    @property
+    def unsaved(self) -> Unsaved | None:
+        """Of which kind it is that some were not."""
+        if self.why_not is None:
+            return None
+        return Unsaved.MEMBER if self.disk_fault is None else Unsaved.DISK
 
 
 class _Unsaved(Exception):
@@ -94,15 +106,36 @@ class OutputSaver:
 
     async def saved(self, job: Job, output: bytes) -> Saved:
         """What is kept of `output`, a result of `job`: with what tells of the files that its members became."""
-        settings, [custom_id] = self._settings_of[job.run], await self._ledger.jobs.custom_ids([job.id])
-        async with self._counted(len(output)):
-            found = Saved(output)
-            for rule in settings.save:
-                found = await self._by_rule(rule, settings, custom_id, found)
+        [custom_id] = await self._ledger.jobs.custom_ids([job.id])
+        found = await self._kept(job.run, custom_id, output)
         if found.why_not is not None and job.run not in self._warned:
             self._warned.add(job.run)
             self._warn(f"{custom_id}: {found.why_not}; it stays in its row, as others will, each with the reason")
         return found
+
+    async def save_again(self, run: int) -> str | None:
+        """Saves what the disk did not take of the results of `run`; returns why it still does not, if so.
+
+        What could not be saved for other reasons is tried again with it.
+        """
+        counts = await self._ledger.runs.counts(run)
+        if not counts.get(Unsaved.DISK, 0) or not self.is_needed(run):
+            return None
+        after, unsaved = (-1, 0), 0
+        while page := await self._ledger.jobs.results.page(
+            run, [State.SUCCEEDED], after=after, most=PAGE_JOBS, bytes_max=WAITING_BYTES_MAX
+        ):
+            after = (page[-1].line, page[-1].job)
+            for job in page:
+                found = await self._kept(run, job.custom_id, job.output or b"null", is_again=True)
+                if found.disk_fault is not None:
+                    return found.disk_fault
+                unsaved += found.why_not is not None
+                if found.output not in (job.output, b"null"):
+                    await self._ledger.jobs.outputs.replace(job, found.output)
+        more = {Unsaved.DISK: -counts[Unsaved.DISK], Unsaved.MEMBER: unsaved - counts.get(Unsaved.MEMBER, 0)}
+        await self._ledger.jobs.outputs.recount(run, more)
+        return None
 
     @asynccontextmanager
     async def _counted(self, size: int) -> AsyncIterator[None]:
@@ -114,9 +147,24 @@ class OutputSaver:
             self._has_room.set()
             self._has_room = anyio.Event()
 
-    async def _by_rule(self, rule: SaveRule, settings: RunSettings, custom_id: str, before: Saved) -> Saved:
+    async def _kept(self, run: int, custom_id: str, output: bytes, *, is_again: bool = False) -> Saved:
+        """What is kept of `output`. `is_again`: it tells of files already, and of what became none."""
+        settings, found = self._settings_of[run], Saved(output)
+        async with self._counted(len(output)):
+            for rule in settings.save:
+                found = await self._by_rule(rule, settings, custom_id, found, is_again=is_again)
+        return found
+
+    async def _by_rule(
+        self, rule: SaveRule, settings: RunSettings, custom_id: str, before: Saved, *, is_again: bool
+    ) -> Saved:
         put, why_not, disk_fault = list[bytes](), before.why_not, before.disk_fault
-        for n, member in members_at(before.output, rule.path):
+        for n, found in members_at(before.output, rule.path):
+            if is_again and saved_file(found) is not None:
+                put.append(found)
+                continue
+            before_that = unsaved_member(found) if is_again else None
+            member = found if before_that is None else bytes(before_that.value)
             try:
                 put.append(saved_text(await self._saved(rule.folder, file_parts(rule, custom_id, n), member, settings)))
             except _Unsaved as error:

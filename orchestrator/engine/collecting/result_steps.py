@@ -46,11 +46,10 @@ def on_finished(
     settings = endpoint.settings_of[job.run]
     verdict = verdict_of(record, output_required=settings.output_required, rejected=judged.invalid)
     now = endpoint.clock.now()
-    record = kept_record(record, judged)
     if end is not None and end.report is not None:
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
-        outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
+        outcome = kept_outcome(outcome_from(job, record, trouble=None, message=None, margin_us=margin_us), judged)
         return on_completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_from(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
     if verdict.trouble is FailureClass.CANCELLED:
@@ -94,9 +93,11 @@ def _on_cancelled(
     return endpoint.homes.homeward(step)
 
 
-def kept_record(record: Record, judged: Validation) -> Record:
-    """`record` with what is kept of its output, which was `judged`."""
-    return record if judged.output is None else msgspec.structs.replace(record, output=judged.output)
+def kept_outcome(outcome: Outcome, judged: Validation) -> Outcome:
+    """`outcome`, a result, with what is kept of its output, which was `judged`."""
+    if judged.output is None:
+        return outcome
+    return msgspec.structs.replace(outcome, output=judged.output, unsaved=judged.unsaved)
 
 
 def on_completed(

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.job import Job, Unsaved
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.collecting.output_saver import OutputSaver
@@ -51,6 +51,9 @@ class Validation(NamedTuple):
 
     output: bytes | None = None
     """What is kept of it, where members of it have become files; None: all of it, as it came."""
+
+    unsaved: Unsaved | None = None
+    """Of which kind it is that some of these have not."""
 
     disk_fault: str | None = None
     """Why no files can be made of it."""
@@ -133,6 +136,10 @@ class ValidationPool:
         if self.saver is not None:
             await self.saver.room()
 
+    async def save_again(self, run: int) -> str | None:
+        """Saves what the disk did not take before; see `OutputSaver.save_again`."""
+        return None if self.saver is None else await self.saver.save_again(run)
+
     async def received(self, job: Job, record: Record) -> Validation:
         """What the validator of its run says of the output of `record`, which is COMPLETED; of one that is a result the
         files are in their places by then.
@@ -144,7 +151,7 @@ class ValidationPool:
         is_to_fail = self._settings_of[job.run].on_unsaved is OnUnsaved.FAIL and saved.disk_fault is None
         if is_to_fail and saved.why_not is not None:
             return found._replace(invalid=saved.why_not)
-        return found._replace(output=saved.output, disk_fault=saved.disk_fault)
+        return found._replace(output=saved.output, unsaved=saved.unsaved, disk_fault=saved.disk_fault)
 
     async def judged(self, run: int, record: Record) -> Validation:
         """What the validator of `run` says of the output of `record`, which is COMPLETED."""

@@ -95,6 +95,8 @@ class RunHost:
             await self.runs.extend(session, there)
         await self._reach_members(run, session)
         await self.reach_escalation(run)
+        if (fault := await self.endpoints.validators.save_again(run.id)) is not None:
+            self.endpoints.endpoints[run.endpoint_id].runs.observe_validation(run.id, None, fault)
         return session
 
     async def _reach_members(self, run: Run, session: RunSession) -> None:

@@ -5,6 +5,7 @@ from orchestrator.ledger.jobs.cancels import Cancels
 from orchestrator.ledger.jobs.claims import Claims
 from orchestrator.ledger.jobs.history import History
 from orchestrator.ledger.jobs.jobs import Jobs
+from orchestrator.ledger.jobs.kept_outputs import KeptOutputs
 from orchestrator.ledger.jobs.margins import MarginsOfRuns
 from orchestrator.ledger.jobs.notices import Notices
 from orchestrator.ledger.jobs.result_reuse import Reused
@@ -25,6 +26,7 @@ class JobRepositories(Jobs):
         self.notices = Notices(access)
         self.cancels = Cancels(access)
         self.results = Results(access)
+        self.outputs = KeptOutputs(access)
         self.reused = Reused(access)
         self.history = History(access)
         self.margins = MarginsOfRuns(access)

@@ -154,6 +154,7 @@ def test_the_json_object_has_the_documented_members_in_order() -> None:
         '{"run":"captions","jobs":{"total":3,"queued":0,"submitting":0,"uncertain":0,"outstanding":0,"succeeded":3,'
         '"failed":0,"cancelled":0},"requests":{"run":3,"status":4},"throttled":0,"uncertain":{"seen":0,"adopted":0,'
         '"resubmitted":0},"lost":0,"expired":0,"paid_twice":0,"failed_executions":0,"retried_executions":0,"no_news":0,'
+        '"unsaved":0,'
         '"stuck":{"in_progress":0,"in_queue":0,"examples":[]},"margin_s":{"min":null,"p1":null},'
         '"safe_offline_s":null,"failure_kinds":0,"largest_failures":[],"largest_retried":[],"all_empty":false,'
         '"empty_columns":[],"members":[],"output":null,"errors":null,"wall_s":2.0,"interrupted":false}\n'

@@ -24,7 +24,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUnsaved
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process, why_blocked
-from tests.engine.scripted import FAILED, Reply, Scripted, in_turn, says
+from tests.engine.scripted import FAILED, Reply, Scripted, in_turn, numbered, says
 from tests.simulation.database import CommitWatch
 from tests.simulation.run import Crash, run, run_until_crash
 
@@ -207,8 +207,32 @@ async def test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept
         found = await outputs(p)
         assert {base64.b64decode(each["image"]["value"]) for each in found} == {PNG}
         assert {each["image"]["unsaved"] for each in found} == {"File exists"}
-        assert await p.counts() == {"succeeded": len(found), "queued": 5 - len(found)}
+        assert await p.counts() == {"succeeded": len(found), "queued": 5 - len(found), "unsaved_for_disk": len(found)}
         assert "File exists: outputs are kept whole in the ledger" in (why_blocked(p.endpoint, p.run.id) or "")
+
+
+async def test_the_next_process_saves_first_what_the_disk_did_not_take(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()  # where a folder would be
+    few = settings(tmp_path, queue_depth=1)
+    missing = says("COMPLETED", output={"image": "not base 64!"})
+    script = lambda asked: missing if asked.remote_id == "r-2" else image()  # noqa: E731
+    async with process(tmp_path / "db", Scripted(run=numbered(), status=script), jobs=4, settings=few) as p:
+        await p.begin()
+        await p.until(State.SUCCEEDED)
+    for is_mended in (False, True):
+        if is_mended:
+            (tmp_path / "out").unlink()
+        async with process(tmp_path / "db", Scripted(run=numbered(), status=script), settings=few) as p:
+            before = await p.counts()
+            assert (before.get("unsaved_for_disk", 0) > 0) is not is_mended
+            assert ("File exists" in (why_blocked(p.endpoint, p.run.id) or "")) is not is_mended
+            if is_mended:
+                await p.begin()
+                await p.finish()
+                saved = [output["image"].get("file") for output in await outputs(p)]
+                assert saved == [f"{tmp_path}/out/job-{n}.png" if n != 2 else None for n in range(1, 5)]
+                assert await p.counts() == {"succeeded": 4, "unsaved": 1}
+    assert sorted(files(tmp_path)) == ["job-1.png", "job-3.png", "job-4.png"]
 
 
 async def test_while_much_waits_to_be_saved_no_more_is_collected(tmp_path: Path) -> None:

@@ -49,6 +49,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{SAVER}::test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole",),
     ),
     Fault(
+        name="what the disk did not take stays in the ledger whole",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.take_on",
+        old="if (fault := await self.endpoints.validators.save_again(run.id)) is not None:",
+        new="if fault := None:",
+        tests=(f"{SAVER}::test_the_next_process_saves_first_what_the_disk_did_not_take",),
+    ),
+    Fault(
         name="outputs are collected faster than they are saved",
         path="orchestrator/engine/collecting/output_saver.py::OutputSaver.room",
         old="while self._waiting_bytes > WAITING_BYTES_MAX:",
