@@ -1,4 +1,8 @@
-"""Who asks: whose key a request carries. A wrong one is told apart in no time that tells anything."""
+"""Who asks: whose key a request carries. A wrong one is told apart in no time that tells anything.
+
+Without keys whoever reaches us may ask, and that is what runs on this machine. A page of somebody else's in a browser
+here is not meant: what comes from one is refused, and so is what calls us by a name that only looks like ours.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestrator.batch_api.answers import error_answer
 from orchestrator.views.batch_api import ErrorBody
+from orchestrator.web.host_and_origin import is_our_host
 
 OWNER: Final = "owner"
 """In the state of a request: the name of the key that it carries; empty where there are no keys."""
@@ -21,6 +26,21 @@ _UNAUTHORIZED: Final = ErrorBody(
     type="invalid_request_error",
     code="invalid_api_key",
 )
+
+
+_FROM_A_PAGE: Final = ErrorBody(
+    message="Without keys this server answers programs on its own machine, and no pages in a browser.",
+    type="invalid_request_error",
+)
+_CLOSE: Final = {"Connection": "close"}
+
+
+def _is_of_a_page(request: Request) -> bool:
+    """Whether it may have been sent by a page in a browser (CSRF), or for one that has its name lead to us (DNS
+    rebinding). Programs name no origin.
+    """
+    headers = request.headers
+    return "origin" in headers or "sec-fetch-site" in headers or not is_our_host(headers.get("host", ""), None)
 
 
 def key_owner(request: Request) -> str:
@@ -40,10 +60,13 @@ class KeyCheck:
         """Answers one request."""
         if scope["type"] != "http":
             return
-        owner = self._owner(Request(scope)) if self.keys else ""
+        request = Request(scope)
+        owner = self._owner(request) if self.keys else ""
         if owner is None:
-            answer = error_answer(HTTPStatus.UNAUTHORIZED, _UNAUTHORIZED, {"Connection": "close"})
-            await answer(scope, receive, send)
+            await error_answer(HTTPStatus.UNAUTHORIZED, _UNAUTHORIZED, _CLOSE)(scope, receive, send)
+            return
+        if not self.keys and _is_of_a_page(request):
+            await error_answer(HTTPStatus.FORBIDDEN, _FROM_A_PAGE, _CLOSE)(scope, receive, send)
             return
         await self.app({**scope, "state": {**scope.get("state", {}), OWNER: owner}}, receive, send)
 

@@ -25,6 +25,7 @@ from orchestrator.api.hosting.host import Host
 from orchestrator.batch_api.application import batch_api_application
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS
 from orchestrator.engine.engine import Engine
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.batch_api.served_models import read_models
@@ -108,6 +109,7 @@ async def batch_api(
     *,
     keys: Mapping[str, str] | None = None,
     models: str = MODELS,
+    around: Dependencies | None = None,
 ) -> AsyncIterator[Site]:
     """That of a process that works on the ledger of `shop`, and is killed at the end of the block."""
     configuration = shop.folder / "orchestrator.toml"
@@ -125,7 +127,7 @@ async def batch_api(
     connection = ConnectionSettings(serverless_url=URL, api_key="key")
     request = ServeRequest(ledger=shop.ledger, connection=connection)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(serve, request, heard, shop.dependencies, alongside=alongside))
+        tasks.start_soon(partial(serve, request, heard, around or shop.dependencies, alongside=alongside))
         await ready.wait()
         yield found[0]
         tasks.cancel_scope.cancel()

@@ -68,6 +68,18 @@ async def test_each_key_has_its_own_files_and_a_wrong_one_none(tmp_path: Path) -
         assert await ours.retrieve(file.id) == file
 
 
+async def test_without_keys_no_page_in_a_browser_is_answered(tmp_path: Path) -> None:
+    async with at_files(tmp_path) as site, site.http() as http:
+        assert (await http.get("/v1/files")).status_code == 200
+        assert (await http.get("/v1/files", headers={"Host": "localhost:8800"})).status_code == 200
+        for header in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Host": "evil.example"}):
+            answer = await http.post("/v1/files", headers=header, files={"file": b"{}"}, data={"purpose": "batch"})
+            assert (answer.status_code, site.stored) == (403, [])
+    async with at_files(tmp_path, keys={"a": "ka"}) as site, site.http() as http:
+        named = {"Host": "batches.example.org", "Authorization": "Bearer ka"}
+        assert (await http.get("/v1/files", headers=named)).status_code == 200
+
+
 async def test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_has_left(tmp_path: Path) -> None:
     settings = BatchApiSettings(keep_files_us=2 * DAY_US)
     async with at_files(tmp_path, settings) as site:

@@ -16,11 +16,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from orchestrator.clock import Clock
 from orchestrator.dashboard.access.authentication import Visitors
 from orchestrator.dashboard.access.body_limit import BODY_BYTES_MAX, declared_is_too_large, limited
-from orchestrator.dashboard.access.host_and_origin import SAFE_METHODS, is_from_our_page, is_our_host, is_trusted
 from orchestrator.dashboard.access.response_headers import harden
 from orchestrator.dashboard.access.tokens import Person
 from orchestrator.errors import StorageError
 from orchestrator.units import KIB, MILLISECOND_US
+from orchestrator.web.host_and_origin import SAFE_METHODS, is_from_our_page, is_our_host, is_trusted
 
 log = logging.getLogger(__name__)
 

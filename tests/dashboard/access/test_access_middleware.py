@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from orchestrator.core.service.addresses import Address
-from orchestrator.dashboard.access.host_and_origin import is_our_host
 from orchestrator.dashboard.access.response_headers import CONTENT_SECURITY_POLICY
 from orchestrator.errors import UsageError
 from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice
+from orchestrator.web.host_and_origin import is_our_host
 from tests.dashboard.harness import HOST, OPERATOR, VIEWER
 from tests.dashboard.samples import SamplePages
 from tests.dashboard.sites import sample_site
