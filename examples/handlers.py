@@ -31,3 +31,10 @@ def shout(job: dict[str, Any]) -> str:
     """A plain function works as well."""
     time.sleep(SECONDS_MIN)
     return str(job["input"]["prompt"]).upper()
+
+
+def chat(job: dict[str, Any]) -> dict[str, Any]:
+    """Pretends to be a language model's worker: it takes requests as OpenAI's interface has them."""
+    asked = job["input"]["openai_input"]
+    answer = {"role": "assistant", "content": f"You said: {asked['messages'][-1]['content']}"}
+    return {"object": "chat.completion", "model": asked["model"], "choices": [{"index": 0, "message": answer}]}
