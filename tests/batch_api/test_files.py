@@ -1,6 +1,7 @@
 """Files of the Batch API, as OpenAI's own client sends, lists, reads and removes them."""
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -113,6 +114,16 @@ async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path:
             await site.client("ka").files.create(file=b"x" * (MB // 2), purpose="batch")
         assert refused.value.code == "storage_limit_exceeded"
         assert kept.id not in refused.value.message
+
+        async def of_no_length() -> AsyncIterator[bytes]:
+            yield b'--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+            yield b"x" * (MB // 2)
+            yield b"\r\n--b--\r\n"
+
+        form = {"Content-Type": "multipart/form-data; boundary=b", "Authorization": "Bearer ka"}
+        async with site.http() as http:
+            assert (await http.post("/v1/files", content=of_no_length(), headers=form)).status_code == 400
         assert site.stored == sorted([oldest.id, kept.id])
         await site.client("ka").files.delete(oldest.id)
         await site.client("ka").files.create(file=b"x" * (MB // 2), purpose="batch")
