@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.core.batches.batch_record import ENDED, BatchRecord
+from orchestrator.core.batches.batch_record import ENDED, BatchRecord, BatchStage
 from orchestrator.core.batches.batch_steps import Step, WaitUntil, next_batch_step
 from orchestrator.core.batches.terms import BatchTerms, rows_room
 from orchestrator.core.batches.why import Why
@@ -32,6 +32,8 @@ LINGER_US: Final = 20 * SECOND_US
 """For so long after its latest rows a draft waits for others, where none is queued."""
 
 REFUSED_US_MAX: Final = 15 * MINUTE_US
+_STOPPABLE: Final = frozenset({BatchStage.DRAFT, BatchStage.RUNNING})
+
 ON_HOLD_S: Final = 5.0
 """What holds a run up is looked at so often."""
 
@@ -99,6 +101,10 @@ class BatchWork:
 
     def _on_steps(self, taken: Sequence[Transition]) -> None:
         """What is queued may go into a draft, and how others end tells whether it may."""
+        for step in taken if self._open else ():
+            for batch in {step.before.batch, step.after.batch}:
+                if batch is not None and (found := self._open.get(batch)) is not None:
+                    found.is_counted = False
         runs = {run for run, sending in self._turns.runs.items() if sending.builder.via is Via.BATCH}
         states = {step.after.state for step in taken if step.after.run in runs} if runs else set()
         if State.QUEUED in states:
@@ -114,7 +120,8 @@ class BatchWork:
             return SELDOM_S
         waits_s = [SELDOM_S]
         for found in list(self._open.values()):
-            if not found.is_busy:
+            if not found.is_busy and not found.is_counted:
+                found.is_counted = True
                 found.counts = await self._ledger.runs.batches.counts(found.batch.id)
         for run in runs:
             await self._by_run.look(run, self._open.values())
@@ -200,7 +207,9 @@ class BatchWork:
         return linger_at if now < linger_at else None
 
     async def _unwanted(self, found: OpenBatch) -> Why | None:
-        """Why nothing of a batch is to be executed, if so."""
+        """Why nothing of a batch is to be executed, if so; it matters only where that can be helped."""
+        if found.batch.stage not in _STOPPABLE:
+            return None
         run = found.batch.run
         if (await self._ledger.runs.controls(run)).cancel:
             return Why.CANCELLED
@@ -224,7 +233,7 @@ class BatchWork:
         try:
             await self._steps.carry_out(found, step, terms, self._turns.runs.get(found.batch.run))
         finally:
-            found.is_busy = False
+            found.is_busy = found.is_counted = False
             if found.batch.stage in ENDED:
                 self._open.pop(found.batch.id, None)
                 self._note_end(found.batch)

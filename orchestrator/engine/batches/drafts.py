@@ -12,6 +12,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.core.lanes.batch_outcomes import BatchRefused
 from orchestrator.core.service.batches import BatchChanged, ServiceBatch
 from orchestrator.core.service.http_answers import Pointless
@@ -135,10 +136,15 @@ class Drafts:
         return None
 
     async def gone(self, found: OpenBatch) -> None:
-        """Nothing of a draft will ever be executed: its rows are queued again, at no cost."""
+        """Nothing of a draft will ever be executed: its rows are queued again, at no cost, but those that people have
+        cancelled meanwhile.
+        """
         batches = self.ledger.runs.batches
         with anyio.CancelScope(shield=True):
-            steps = self._put_back(await batches.rows(found.batch.id), ReasonCode.BATCH_DROPPED)
+            jobs, cancelled = await batches.rows(found.batch.id), await batches.cancelled_rows(found.batch.id)
+            now = self.endpoint.clock.now()
+            steps = self._put_back([job for job in jobs if job.id not in cancelled], ReasonCode.BATCH_DROPPED)
+            steps += [cancelled_on_request(job, at=now, alone=True) for job in jobs if job.id in cancelled]
             found.batch = await batches.move(
                 found.batch, BatchStage.DROPPED, steps=steps, why=found.batch.why or Why.GONE
             )

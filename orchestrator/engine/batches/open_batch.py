@@ -15,6 +15,9 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
 
     batch: BatchRecord
     counts: RowCounts = RowCounts(0, 0, 0)
+    is_counted: bool = False
+    """Whether these are of now: rows have taken no step since."""
+
     is_busy: bool = False
     """Whether something is being done about it."""
 

@@ -19,8 +19,8 @@ from orchestrator.core.service.job_record import plausible
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, Gone
 from orchestrator.engine.batches.batch_requests import BatchRequests, asked_s
 from orchestrator.engine.batches.open_batch import OpenBatch
-from orchestrator.engine.collecting.result_steps import on_failed, on_finished
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
+from orchestrator.engine.collecting.judged_finish import JudgedFinish
+from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.history import ExecutionTimes
@@ -40,7 +40,7 @@ class PageReader:
     endpoint: Endpoint
     ledger: Ledger
     requests: BatchRequests
-    validators: ValidationPool
+    judged: JudgedFinish
 
     async def ask(self, found: OpenBatch, terms: BatchTerms) -> None:
         """Asks how a batch stands."""
@@ -76,7 +76,8 @@ class PageReader:
                 break
         found.swept, found.swept_at, found.sweeps = said.ended, now, found.sweeps + said.is_over
         if is_last and left:
-            rest = [self._step_of_rest(job, found, said) for job in left.values()]
+            cancelled = await self.ledger.runs.batches.cancelled_rows(found.batch.id)
+            rest = [self._step_of_rest(job, found, said, cancelled) for job in left.values()]
             steps = [step for step in rest if step is not None]
             settled = {step.after.id for step in steps}
             await self._take(found, steps, {each: job for each, job in left.items() if job.id not in settled})
@@ -93,20 +94,21 @@ class PageReader:
         endpoint, now = self.endpoint, self.endpoint.clock.now()
         within_us = (now - (job.sent_at or 0)) * endpoint.api.time_scale
         record = plausible(row.record, within_us=round(within_us))
-        is_result = record.status == "COMPLETED"
-        judged = await self.validators.received(job, record) if is_result else GOOD
-        endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
-        is_taken = is_result and judged.invalid is None
-        why = None if is_taken else await self.ledger.jobs.cancels.why(submission=job.submission or 0)
         endpoint.estimates.throughput.observe(now)
         took_ms = max(0, now - (job.sent_at or now)) // MILLISECOND_US
         times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
         endpoint.estimates.remember([times] if record.execution_ms is not None else [])
         margin_us = None if row.finished_at is None else terms.retention_us - max(0, now - row.finished_at)
-        return on_finished(endpoint, job, record, reason="batch", margin_us=margin_us, cancel_why=why, judged=judged)
+        return await self.judged.step(job, record, reason="batch", margin_us=margin_us)
 
-    def _step_of_rest(self, job: Job, found: OpenBatch, said: ServiceBatch) -> Transition | None:
-        """The step of `job`, of which nothing more will come from a batch that has ended."""
+    def _step_of_rest(
+        self, job: Job, found: OpenBatch, said: ServiceBatch, cancelled: Container[int]
+    ) -> Transition | None:
+        """The step of `job`, of which nothing more will come from a batch that has ended. `cancelled`: the jobs that
+        people have cancelled while it ran.
+        """
+        if said.is_cancelled and job.id in cancelled:
+            return transitions.cancelled_on_request(job, at=self.endpoint.clock.now(), alone=True)
         if said.is_cancelled:
             return self._left(job, found.batch)
         if said.is_failed:

@@ -27,6 +27,7 @@ from orchestrator.engine.batches.batch_requests import BatchRequests, asked_s
 from orchestrator.engine.batches.drafts import Drafts
 from orchestrator.engine.batches.open_batch import OpenBatch
 from orchestrator.engine.batches.page_reader import PageReader
+from orchestrator.engine.collecting.judged_finish import JudgedFinish
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
@@ -49,7 +50,8 @@ class StepWork:
         self._requests = BatchRequests(endpoint=endpoint, task_pool=task_pool)
         self.drafts = Drafts(endpoint=endpoint, ledger=ledger, requests=self._requests)
         self._appends = Appends(endpoint=endpoint, ledger=ledger, requests=self._requests, drafts=self.drafts)
-        self._pages = PageReader(endpoint=endpoint, ledger=ledger, requests=self._requests, validators=validators)
+        judged = JudgedFinish(endpoint=endpoint, ledger=ledger, validators=validators)
+        self._pages = PageReader(endpoint=endpoint, ledger=ledger, requests=self._requests, judged=judged)
 
     async def carry_out(self, found: OpenBatch, step: Step, terms: BatchTerms, run: RunSender | None) -> None:
         """Does what is next for a batch, of `run` where that is sent."""

@@ -10,9 +10,10 @@ from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
+from orchestrator.engine.collecting.judged_finish import JudgedFinish
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 
@@ -32,7 +33,7 @@ class FinishedJobs:
         self._clock = endpoint.clock
         self._ledger = ledger
         self._segments = segments
-        self._validators = validators
+        self._judged = JudgedFinish(endpoint=endpoint, ledger=ledger, validators=validators)
 
     async def step(self, entry: Entry, record: Record) -> Transition | int | None:
         """The step for the job of `entry`, which has ended as `record` says.
@@ -67,21 +68,7 @@ class FinishedJobs:
             return self._endpoint.homes.homeward(step)
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_of(job), now)
         end = await self._segments.end(job, record) if job.segment else None
-        is_result = record.status == "COMPLETED" and (end is None or end.report is None)
-        judged = await self._validators.received(job, record) if is_result else GOOD
-        self._endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
-        is_taken = is_result and judged.invalid is None
-        why = None if is_taken else await self._ledger.jobs.cancels.why(submission=job.submission or 0)
-        return on_finished(
-            self._endpoint,
-            job,
-            record,
-            reason="status",
-            margin_us=margin_us,
-            cancel_why=why,
-            end=end,
-            judged=judged,
-        )
+        return await self._judged.step(job, record, reason="status", margin_us=margin_us, end=end)
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
         """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""

@@ -24,6 +24,10 @@ ANSWERED_S_MAX: Final = 60.0
 
 LOOK_S: Final = 0.25
 
+IN_BATCHES: Final = (
+    "; {} in batches cannot be taken out of these: what is executed of it is billed, and a result counts"
+)
+
 UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
 
 
@@ -47,7 +51,8 @@ async def cancel_chosen(ledger: Ledger, owed: Callable[[], None], command: Comma
     left = (
         f"; {counted(len(found.submitting), 'request')} under way could not be waited for" if found.submitting else ""
     )
-    return Reply(f"{counted(total, 'job')} {'is' if total == 1 else 'are'} being cancelled{there}{left}")
+    billed = IN_BATCHES.format(counted(found.in_batches, "job")) if found.in_batches else ""
+    return Reply(f"{counted(total, 'job')} {'is' if total == 1 else 'are'} being cancelled{there}{billed}{left}")
 
 
 async def _cancel_all(
@@ -63,7 +68,7 @@ async def _cancel_all(
     with anyio.move_on_after(ANSWERED_S_MAX):
         while whole.submitting:
             await anyio.sleep(LOOK_S)
-            again, whole = whole.submitting, CancelProgress(whole.ended, whole.owed, ())
+            again, whole = whole.submitting, msgspec.structs.replace(whole, submitting=())
             whole = await _cancel(ledger, owed, command, again, whole)
     return whole
 
@@ -76,4 +81,4 @@ async def _cancel(
     found = await ledger.jobs.cancels.cancel(ids, command=command.id)
     if found.owed:
         owed()
-    return CancelProgress(so_far.ended + found.ended, so_far.owed + found.owed, (*so_far.submitting, *found.submitting))
+    return so_far.plus(found)

@@ -154,6 +154,18 @@ class CancelProgress(msgspec.Struct, frozen=True):
     submitting: tuple[int, ...]
     """Nothing can be said of these until their requests are answered."""
 
+    in_batches: int = 0
+    """So many of those that are owed are in batches, from which none can be taken alone."""
+
+    def plus(self, other: "CancelProgress") -> "CancelProgress":
+        """Both together."""
+        return CancelProgress(
+            self.ended + other.ended,
+            self.owed + other.owed,
+            (*self.submitting, *other.submitting),
+            self.in_batches + other.in_batches,
+        )
+
 
 class Cancels(Repository):
     """What is owed a `/cancel`, or is to be cancelled here."""
@@ -233,7 +245,8 @@ class Cancels(Repository):
         owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
         await progress_add(connection, command, ended + owed)
         submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
-        return CancelProgress(ended=ended, owed=owed, submitting=submitting)
+        in_batches = sum(job.state is State.OUTSTANDING and job.batch is not None for job in found)
+        return CancelProgress(ended=ended, owed=owed, submitting=submitting, in_batches=in_batches)
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""

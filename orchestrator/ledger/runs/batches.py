@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, bindparam, func, insert, literal_column, s
 
 from orchestrator.core.batches.batch_record import ENDED, BatchRecord, BatchStage
 from orchestrator.core.batches.why import Why
+from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
@@ -34,6 +35,10 @@ _IDS: Final = (
     select(submissions.c.remote_id)
     .where(submissions.c.batch_id == bindparam("batch"), submissions.c.remote_id.is_not(None))
     .order_by(submissions.c.id)
+)
+_CHOSEN: Final = select(submissions.c.job_id).where(
+    submissions.c.batch_id == bindparam("batch"),
+    submissions.c.cancel_why == literal_column(f"'{CancelWhy.CHOSEN}'"),
 )
 _COUNTS: Any = (
     select(
@@ -184,6 +189,10 @@ class Batches(Repository):
     async def ids(self, batch: int) -> list[str]:
         """What the service calls all rows that were ever in it, in their order."""
         return [row[0] for row in await self._access.rows(_IDS, {"batch": batch})]
+
+    async def cancelled_rows(self, batch: int) -> frozenset[int]:
+        """The jobs that were put in it and that people have cancelled since, which only its end can carry out."""
+        return frozenset(row[0] for row in await self._access.rows(_CHOSEN, {"batch": batch}))
 
     async def has_fresh(self, run: int, *, endpoint: int) -> bool:
         """Whether a job of `run` is queued for `endpoint` that was never executed."""

@@ -12,7 +12,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.engine.batches.step_work import BILLED
-from orchestrator.ledger.commands.command_types import Action
+from orchestrator.engine.commands.cancel_jobs import IN_BATCHES, cancel_chosen
+from orchestrator.ledger.commands.command_types import Action, CancelledJobs
 from tests.engine.batches.batched import BATCH, Batched, batched
 from tests.factories import S
 from tests.ledger.ledgers import obeyed
@@ -33,6 +34,16 @@ async def until_stage(b: Batched, stage: BatchStage) -> None:
 async def cancel(b: Batched) -> None:
     await obeyed(b.p.ledger, Action.CANCEL, run=b.p.run.id)
     b.p.control.on_change()
+
+
+async def cancel_row(b: Batched, line: int) -> str:
+    """What is said to who cancels one."""
+    commands = b.p.ledger.commands
+    await commands.ask(Action.CANCEL_JOBS, run=b.p.run.id, argument=CancelledJobs(f"line={line}"))
+    [command] = await commands.pending()
+    reply = await cancel_chosen(b.p.ledger, b.p.canceller.wake, command)
+    await commands.finish(command.id, reply)
+    return reply.text
 
 
 async def test_a_run_that_is_cancelled_while_a_batch_is_packed_pays_nothing(tmp_path: Path) -> None:
@@ -100,6 +111,32 @@ async def test_a_batch_that_somebody_else_cancels_has_its_rows_cancelled(tmp_pat
         await b.p.finish()
         assert await b.p.counts() == {"cancelled": 40}
         assert b.service.paid == 0
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_row_that_people_cancel_stays_in_its_batch_and_is_never_sent_again(
+    tmp_path: Path, is_begun: bool
+) -> None:
+    async with batched(tmp_path, rows=20, rules=replace(NAMED, delay_s=60.0 if is_begun else 6_000.0)) as b:
+        await until_stage(b, BatchStage.RUNNING)
+        run = b.p.run.id
+        assert await cancel_row(b, 7) == f"1 job is being cancelled, at the service{IN_BATCHES.format('1 job')}"
+        if not is_begun:
+            b.p.settings[run] = replace(b.p.settings[run], finish_by=b.p.clock.now() + S)
+        await b.p.finish()
+        assert (await b.p.counts()).get("cancelled", 0) == (not is_begun)
+        assert b.service.paid == 20 if is_begun else 19
+
+
+async def test_a_row_that_people_cancel_while_its_batch_is_packed_goes_with_the_draft(tmp_path: Path) -> None:
+    async with batched(tmp_path, rows=20, rules=replace(NAMED, delay_s=600.0)) as b:
+        await b.p.until(State.OUTSTANDING, 20)
+        run = b.p.run.id
+        await cancel_row(b, 7)
+        b.p.settings[run] = replace(b.p.settings[run], finish_by=b.p.clock.now() + S)
+        await b.p.finish()
+        assert (await b.p.counts())["cancelled"] == 1
+        assert b.service.paid == 19
 
 
 async def test_a_batch_that_the_service_forgets_has_its_rows_sent_anew(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was cancelled without an answer is taken for cancelled by somebody else",
-        path="orchestrator/engine/collecting/finished_jobs.py::FinishedJobs.step",
-        old="why = None if is_taken else await self._ledger.jobs.cancels.why(submission=job.submission or 0)",
+        path="orchestrator/engine/collecting/judged_finish.py::JudgedFinish.step",
+        old="why = None if is_taken else await self.ledger.jobs.cancels.why(submission=job.submission or 0)",
         new="why = None",
         tests=(
             f"{_CANCELS}test_what_was_moved_is_sent_anew_where_an_earlier_process_has_not_heard_that_it_was_cancelled",
