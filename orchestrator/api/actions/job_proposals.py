@@ -15,6 +15,7 @@ from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_p
 from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
 from orchestrator.api.runs.process_commands import cancel_jobs, retry
 from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter, RetriedFor
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
@@ -77,6 +78,11 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
     )
 
 
+IN_BATCHES: Final = (
+    "What is in a batch at the service cannot be taken out of it: what is executed of it is billed, and results count."
+)
+
+
 async def cancel_some(request: ProposalRequest) -> Proposal:
     """Jobs without an outcome are cancelled, here and at the service: those of a filter, or all."""
     run = await run_meant(request.ledger, request.number)
@@ -93,6 +99,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
         says=(
             _which(chosen, where, "They are all that have no outcome yet."),
             "Results that still arrive count; what ends meanwhile is not cancelled.",
+            *((IN_BATCHES,) if run.settings.via is Via.BATCH else ()),
         ),
         paid="What a worker has done by then is paid. Who has one tried again later pays for it again.",
         when=once_at_work(request.holder, await named_resume_command(request.ledger, run.id, run.name)),

@@ -201,7 +201,8 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
         yield "at most", f"{counted(found.max_attempts, 'attempt')}, since it was tried again so"
     if found.priority:
         yield "priority", f"{found.priority} within its run"
-    yield "endpoint", found.endpoint
+    batches = [each.batch for each in found.submissions[-1:] if each.batch is not None]
+    yield "endpoint", ", in ".join([found.endpoint, *batches])
     if found.policy is not None:
         yield "policy", bytes(found.policy).decode()
     if found.remote_id is not None:

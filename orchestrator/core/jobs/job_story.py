@@ -33,7 +33,10 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """The event or class of failure that ended it."""
 
     ttl_at: int
-    """When the service forgets it, whatever has become of it."""
+    """When the service forgets it, whatever has become of it; of one in a batch nobody knows, and this is far off."""
+
+    batch: str | None = None
+    """What the service calls the batch that it is in; None where it left by itself."""
 
 
 class SegmentView(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,15 @@ from orchestrator.ledger.reports.failed_executions import FailedExecutions
 from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.schema.job_tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
+from orchestrator.ledger.schema.job_tables import (
+    batches,
+    endpoints,
+    jobs,
+    outcomes,
+    payloads,
+    row_metadata,
+    submissions,
+)
 from orchestrator.ledger.schema.row_codec import columns, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Access, Repository
@@ -107,8 +115,9 @@ async def _policy(view: Access, job: int) -> msgspec.Raw | None:
 
 async def _submissions(view: Access, events: Sequence[EventRow]) -> list[SubmissionRow]:
     """They have no index by job, but the events name them."""
-    query = select(*columns(SubmissionRow, submissions, endpoint=endpoints.c.endpoint))
-    query = query.select_from(submissions.join(endpoints, endpoints.c.id == submissions.c.endpoint_id))
+    query = select(*columns(SubmissionRow, submissions, endpoint=endpoints.c.endpoint, batch=batches.c.remote_id))
+    at = submissions.join(endpoints, endpoints.c.id == submissions.c.endpoint_id)
+    query = query.select_from(at.outerjoin(batches, batches.c.id == submissions.c.batch_id))
     query = query.where(submissions.c.id.in_(IN_BATCH)).order_by(submissions.c.id)
     named = {event.submission for event in events if event.submission is not None}
     return await view.structs(SubmissionRow, query, batch_of(named))

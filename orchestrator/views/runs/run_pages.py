@@ -268,7 +268,9 @@ class JobShown(msgspec.Struct, frozen=True, kw_only=True):
     longest_s: float
     """How long the longest of these took."""
 
-    deadlines: JobDeadlines
+    deadlines: JobDeadlines | None
+    """None in a batch, whose requests can be told of none, and which documents none."""
+
     policy: str | None
     """What it asks of the service by itself, as JSON."""
 

@@ -60,10 +60,7 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
         ],
         attempts=attempts,
         longest_s=longest_s(attempts),
-        deadlines=JobDeadlines(
-            execution_timeout_ms=_timeout_ms(run, job),
-            ttl_at=job.submissions[-1].ttl_at if job.submissions and state not in TERMINAL else None,
-        ),
+        deadlines=_deadlines(run, job, state),
         policy=None if job.policy is None else bytes(job.policy).decode(),
         more_steps=max(0, len(job.timeline) - STEPS_FIRST - STEPS_LAST),
         flow=None if part is None else flow_place_of(part),
@@ -74,6 +71,14 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
         command=command_line(ledger.path, "jobs show", run.name, job.job.custom_id),
         texts_hidden=are_texts_hidden(shows),
     )  # fmt: skip
+
+
+def _deadlines(run: Run, job: WholeJob, state: State) -> JobDeadlines | None:
+    latest = job.submissions[-1] if job.submissions else None
+    if latest is not None and latest.batch is not None:
+        return None
+    ttl_at = None if latest is None or state in TERMINAL else latest.ttl_at
+    return JobDeadlines(execution_timeout_ms=_timeout_ms(run, job), ttl_at=ttl_at)
 
 
 async def job_payload(ledger: Ledger, run: Run, number: int, part: str, *, shows: PayloadPolicy) -> bytes | None:
