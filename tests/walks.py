@@ -177,7 +177,7 @@ ONE_ROW: Final = Walk(
                 "formats/output/writers.py::OutcomeFile",
                 "formats/output/writers.py::sink_of",
                 "formats/output/outcome_lines.py::encode_outcome",
-                "formats/output/atomic_file.py::commit_together",
+                "formats/output/coming_files.py::commit_together",
             ),
         ),
     ),

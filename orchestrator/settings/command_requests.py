@@ -16,6 +16,7 @@ from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import whole
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, Include, LogFormat, OutputFormat, ResultOrder
+from orchestrator.stores.object_url import Location
 
 _figure: Final = partial(Setting, panel=Panel.FIGURES)
 
@@ -102,8 +103,8 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """The run that the files are of; None for the only one."""
 
-    output: Path | None = None
-    errors: Path | None = None
+    output: Location | None = None
+    errors: Location | None = None
     format: OutputFormat | None = None
     """What the results are written in; None: as the run was told, or their name says."""
 

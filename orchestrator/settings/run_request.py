@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from orchestrator.core.pools.member import MemberSettings
+from orchestrator.core.text.object_urls import file_name_for
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -18,6 +19,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Panel, Setting, setting_of
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, parsed, path, whole
 from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, Include, LogFormat
+from orchestrator.stores.object_url import Location, ObjectUrl
 
 _service: Final = partial(Setting, panel=Panel.SERVICE)
 _file: Final = partial(Setting, panel=Panel.FILES)
@@ -47,13 +49,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return self.in_flags | self.in_environment | frozenset(self.in_file)
 
 
-def errors_beside(output: Path) -> Path:
+def errors_beside(output: Location) -> Location:
     """Where the errors file is written if only its results file is named."""
     return output.parent / f"{output.name}.errors.jsonl"  # with_name refuses "." and "/"
 
 
-def partial_of(output: Path) -> Path:
-    """Where the results grow that are written to `output` in the end."""
+def partial_of(output: Location, ledger: Path) -> Path:
+    """Where the results grow that are written to `output` in the end: beside that, or beside the `ledger`, where
+    it is elsewhere.
+    """
+    if isinstance(output, ObjectUrl):
+        return ledger.parent / f"{file_name_for(output.url)}.partial"
     return output.parent / f"{output.name}.partial"
 
 
@@ -121,18 +127,19 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     output: Annotated[
-        Path | None,
+        Location | None,
         _file(
             "output",
             path(name_parsers.parse_output_path),
-            "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is"
-            " standard output. Until then they grow in `FILE.partial`, as they come.",
+            "Where the [results](#results) are written, in input order, when the run ends or is interrupted: a file,"
+            " the [URL](object-stores.md) of an object, or `-` for standard output. Until then they grow in"
+            " `FILE.partial`, as they come.",
             default="nowhere; the end names `orchestrator results NAME`",
             brief="Where the results are written, in input order",
         ),
     ] = None
     errors: Annotated[
-        Path | None,
+        Location | None,
         _file(
             "errors",
             path(name_parsers.parse_output_path),
@@ -223,8 +230,8 @@ ENDPOINT: Final[Setting[str]] = setting_of(RunRequest, "endpoint")
 POD_TEMPLATE: Final[Setting[str]] = setting_of(RunRequest, "pod_template")
 NAME: Final[Setting[str]] = setting_of(RunRequest, "name")
 LEDGER: Final[Setting[Path]] = setting_of(RunRequest, "ledger")
-OUTPUT: Final[Setting[Path]] = setting_of(RunRequest, "output")
-ERRORS: Final[Setting[Path]] = setting_of(RunRequest, "errors")
+OUTPUT: Final[Setting[Location]] = setting_of(RunRequest, "output")
+ERRORS: Final[Setting[Location]] = setting_of(RunRequest, "errors")
 INCLUDE: Final[Setting[tuple[Include, ...]]] = setting_of(RunRequest, "include")
 OVERWRITE: Final[Setting[bool]] = setting_of(RunRequest, "overwrite")
 FRESH_START: Final[Setting[bool]] = setting_of(RunRequest, "fresh_start")

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
@@ -124,7 +123,7 @@ def one_of(kind: type[E], metavar: str | None = None) -> ValueType[E]:
     return ValueType(Kind.TEXT, metavar or "|".join(kind), parse, words=tuple(kind))
 
 
-def path(parse: Callable[[str], Path], metavar: str = "FILE") -> ValueType[Path]:
+def path(parse: Callable[[str], T], metavar: str = "FILE") -> ValueType[T]:
     """A file's path. One that is called like standard input is written so that it is a file."""
     return parsed(metavar, parse, lambda path: "./-" if str(path) == "-" else str(path))
 

@@ -18,7 +18,7 @@ from orchestrator.core.text.object_urls import (
 )
 from orchestrator.errors import UsageError
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.store_errors import StoreError, not_there, store_error_of
+from orchestrator.stores.store_errors import StoreError, is_missing, store_error_of
 
 _WILD: Final = "*?["
 
@@ -33,10 +33,10 @@ class ObjectUrl:
     """All of it. The query of a web address may be a signature: it is for asking only."""
 
     @classmethod
-    def parsed(cls, text: str) -> Self:
-        """What `text` names. Raises `UsageError`, which quotes nothing that may be a secret."""
+    def parsed(cls, text: str, *, is_written: bool = False) -> Self:
+        """What `text` names, which `is_written`. Raises `UsageError`, which quotes nothing that may be a secret."""
         try:
-            return cls(checked_url(text))
+            return cls(checked_url(text, is_written=is_written))
         except ValueError as error:
             raise UsageError(str(error)) from None
 
@@ -61,11 +61,6 @@ class ObjectUrl:
         """Whether it is one of a web server, which can be read and not written."""
         return is_web_url(self.url)
 
-    @property
-    def is_readable_only(self) -> bool:
-        """Whether nothing is ever written there."""
-        return self.is_web or scheme_of(self.url) == "hf"
-
     def absolute(self) -> Self:
         """Itself: it is where it is, whatever the folder."""
         return self
@@ -88,7 +83,7 @@ class ObjectUrl:
 
     def stat(self) -> ObjectState:
         """How it is found now."""
-        from orchestrator.stores.ranged_reader import repeating  # noqa: PLC0415
+        from orchestrator.stores.repeats import repeating  # noqa: PLC0415
 
         return repeating()(self._look)
 
@@ -107,7 +102,7 @@ class ObjectUrl:
         try:
             self.stat()
         except StoreError as error:
-            if error.errno == not_there().errno:
+            if is_missing(error):
                 return False
             raise
         return True
@@ -154,6 +149,8 @@ Location = Path | ObjectUrl
 """A file of this machine, or an object elsewhere."""
 
 
-def location_of(text: str, folder: Path = Path()) -> Location:
-    """What is there by that name; a path counts from `folder`. Raises `UsageError` for a URL that is none."""
-    return ObjectUrl.parsed(text) if is_object_url(text) else folder / text
+def location_of(text: str, folder: Path = Path(), *, is_written: bool = False) -> Location:
+    """What is there by that name; a path counts from `folder`. Raises `UsageError` for a URL that is none, or, where
+    it `is_written`, cannot be.
+    """
+    return ObjectUrl.parsed(text, is_written=is_written) if is_object_url(text) else folder / text

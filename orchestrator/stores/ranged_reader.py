@@ -8,18 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-import tenacity
-
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.store_errors import StoreError, broken
+from orchestrator.stores.repeats import repeating
+from orchestrator.stores.store_errors import broken
 from orchestrator.units import MIB
-
-TRIES: Final = 8
-"""How often the same byte is asked for in all."""
-
-REPEAT_S_MIN: Final = 0.5
-REPEAT_S_MAX: Final = 30.0
-"""The pause before it is asked for again, doubled each time."""
 
 BUFFER_BYTES: Final = MIB
 
@@ -40,17 +32,6 @@ class RangeSource(Protocol):
     def close(self) -> None:
         """Nothing is read any more."""
         ...
-
-
-def repeating(sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
-    """What asks again while that may help, with growing pauses, which `sleep` makes."""
-    return tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(TRIES),
-        wait=tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX),
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, StoreError) and error.may_pass),
-        reraise=True,
-        sleep=sleep,
-    )
 
 
 class RangedReader(io.RawIOBase):

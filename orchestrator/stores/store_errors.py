@@ -59,6 +59,26 @@ def changed() -> StoreError:
     return StoreError(errno.ESTALE, CHANGED)
 
 
+def gone() -> StoreError:
+    """What was uploaded of it is not there any more."""
+    return StoreError(errno.ENOENT, "its parts are gone: somebody has aborted the upload")
+
+
+def too_large(most: int) -> StoreError:
+    """A store takes no more of one object."""
+    return StoreError(errno.EFBIG, f"it has more than {most:,} bytes; <setting split> makes several of it")
+
+
+def is_missing(error: OSError) -> bool:
+    """Whether there is nothing of that name."""
+    return error.errno == errno.ENOENT
+
+
+def is_unknown_request(error: OSError) -> bool:
+    """Whether the store does not know what was asked of it."""
+    return error.errno == errno.ENOSYS
+
+
 def broken(why: str) -> StoreError:
     """What may go well a little later."""
     return StoreError(errno.EIO, why, may_pass=True)

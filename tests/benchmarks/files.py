@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from orchestrator.formats.input.readers import ReadOptions, read_inputs
 from orchestrator.formats.input.rows import Row
-from orchestrator.formats.output.atomic_file import commit_together
+from orchestrator.formats.output.coming_files import commit_together
 from orchestrator.formats.output.outcome_lines import ResultLine, WrittenOutcome
 from orchestrator.formats.output.writers import OutcomeFile, form_of
 from orchestrator.settings.input_settings import InputSettings

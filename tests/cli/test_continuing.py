@@ -18,6 +18,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import Configuration, RunRequest, errors_beside
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.stores.object_url import Location
 from tests.cli.command_line import requested
 from tests.cli.test_config import write
 
@@ -231,6 +232,8 @@ def test_the_told_command_asks_for_the_same(
     in_file: dict[str, str],
     was_told: bool,
 ) -> None:
+    output: Location | None
+    errors: Location | None
     output, errors = files or (None, None)
     if output is not None and errors is None:
         errors = errors_beside(output)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.formats.output.atomic_file import commit_together
+from orchestrator.formats.output.coming_files import commit_together
 from orchestrator.formats.output.outcome_lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome
 from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of
 from orchestrator.settings.output_settings import OutputSettings

@@ -42,7 +42,7 @@ class S3Server:
         data: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
         return data
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         """The objects that there are."""
         return [each["Key"] for each in self.client.list_objects_v2(Bucket=BUCKET).get("Contents", ())]
 

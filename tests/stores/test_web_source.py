@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from orchestrator.stores.object_url import ObjectUrl
-from orchestrator.stores.ranged_reader import TRIES, opened
+from orchestrator.stores.ranged_reader import opened
+from orchestrator.stores.repeats import TRIES
 from orchestrator.stores.store_errors import StoreError
 from orchestrator.stores.web_source import WebSource
 from tests.stores.web_server import WebObject, serving

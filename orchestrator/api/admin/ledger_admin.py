@@ -9,7 +9,7 @@ import anyio
 import msgspec
 from anyio import to_thread
 
-from orchestrator.api.outcomes.result_files import check_outputs
+from orchestrator.api.outcomes.output_places import check_outputs
 from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError

@@ -1,19 +1,19 @@
 """What the settings of a stage come to: those of its run, its files, its endpoint, and how it gathers rows."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.api.flows.stage_saves import stage_saves
+from orchestrator.api.outcomes.output_places import make_writable
 from orchestrator.api.runs.file_owners import check_flow_owns
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.pipelines import pipeline as pipelines
 from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import on_the_way
-from orchestrator.errors import UsageError
-from orchestrator.formats.output.atomic_file import check_writable, errors_for
+from orchestrator.formats.output.atomic_file import errors_for
 from orchestrator.formats.output.writers import forms_of, part_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
@@ -25,6 +25,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices, choices_by_flags
 from orchestrator.settings.words_and_defaults import Include
+from orchestrator.stores.object_url import Location, location_of
 
 
 def stage_choices(stage: Stage) -> Choices:
@@ -48,11 +49,12 @@ def stage_include(stage: Stage) -> Sequence[Include]:
     return stage_choices(stage)[run_request.INCLUDE] or ()
 
 
-def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path, Path] | None:
+def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Location, Location] | None:
     """Where its results and its errors go; None where it writes no files."""
     at = moment(pipeline, flow.fire_at, flow.again)
     texts = [stage.settings.get(setting.key) for setting in (run_request.OUTPUT, run_request.ERRORS)]
-    output, errors = (Path(filled_template(pipeline, each[-1], at)) if each else None for each in texts)
+    named = (filled_template(pipeline, each[-1], at) if each else None for each in texts)
+    output, errors = (None if each is None else location_of(each, is_written=True) for each in named)
     return None if output is None else (output, errors or errors_for(output))
 
 
@@ -70,8 +72,7 @@ async def stage_run_settings(
     forms_of(output, errors, writing, stage_include(stage))
     files = (output if writing.split is None else part_of(output, 1), errors)
     for each in files:
-        _make_folder(each)
-        check_writable(each)
+        await to_thread.run_sync(make_writable, each)
     named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (run_request.OUTPUT, run_request.ERRORS))
     await check_flow_owns(ledger, flow, dict.fromkeys(files, named))
     return replace(settings, output=str(output), errors=str(errors), files_at=ledger.now())
@@ -83,14 +84,6 @@ async def _taken_over(ledger: Ledger, flow: Flow, row: StageRow | None) -> int |
         return None
     rows = await ledger.flows.stages([flow.id])
     return next((each.run for each in rows if (each.stage, each.again) == (row.stage, row.again - 1)), None)
-
-
-def _make_folder(output: Path) -> None:
-    """A path with the time in it may name a new folder each month."""
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{output.parent}: the folder cannot be made ({error.strerror})") from None
 
 
 def _reuse(stage: Stage) -> Reuse | None:

@@ -23,6 +23,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.run_request import partial_of
 from orchestrator.settings.words_and_defaults import Include
+from orchestrator.stores.object_url import Location
 from orchestrator.units import MIB
 
 APPEND_EVERY_S: Final = 1.0
@@ -39,11 +40,16 @@ class PartialResults:
     """The growing file of the run `run`, whose results end in `output`. A stream has none."""
 
     def __init__(
-        self, ledger: Ledger, run: int, output: Path | None, include: Collection[Include], warn: Callable[[str], None]
+        self,
+        ledger: Ledger,
+        run: int,
+        output: Location | None,
+        include: Collection[Include],
+        warn: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
         self._run = run
-        self._path = None if output is None or is_stream(output) else partial_of(output)
+        self._path = None if output is None or is_stream(output) else partial_of(output, ledger.path)
         self._include = include
         self._warn = warn
         self._file: BinaryIO | None = None

@@ -7,7 +7,8 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from orchestrator.api.foreground.partial_results import PartialResults
-from orchestrator.api.outcomes.result_files import WrittenFiles, check_outputs, write_files
+from orchestrator.api.outcomes.output_places import check_outputs
+from orchestrator.api.outcomes.result_files import WrittenFiles, write_files
 from orchestrator.api.runs.file_owners import FileStates, check_not_appeared, file_states
 from orchestrator.api.runs.run_defaults import outputs_of, written_to
 from orchestrator.engine.runtime.console import Console
@@ -15,8 +16,9 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
-from orchestrator.settings.run_request import RunRequest
+from orchestrator.settings.run_request import RunRequest, partial_of
 from orchestrator.settings.words_and_defaults import Include
+from orchestrator.stores.object_url import Location, ObjectUrl
 from orchestrator.user_code import absolute
 from orchestrator.views.status import Summary
 
@@ -27,12 +29,12 @@ class RunFiles:
     def __init__(self, request: RunRequest, console: Console) -> None:
         self._request = request
         self._console = console
-        self._places: tuple[Path, Path] | None = None
+        self._places: tuple[Location, Location] | None = None
         """Results and errors."""
 
         if request.output is not None and request.errors is not None:
-            self._places = absolute(request.output), absolute(request.errors)
-        self._before: FileStates = {} if request.overwrite else file_states(map(absolute, outputs_of(request)))
+            self._places = _absolute(request.output), _absolute(request.errors)
+        self._before: FileStates = {} if request.overwrite else file_states(map(_absolute, outputs_of(request)))
         """What was there before the run began."""
 
         self._growing: PartialResults | None = None
@@ -41,6 +43,8 @@ class RunFiles:
     def grow(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
         """Lets the results so far stand in a file beside the output, for as long as `tasks` last."""
         self._growing = self._growing_of(ledger, run)
+        if self._places is not None and isinstance(self._places[0], ObjectUrl):
+            self._console.info(f"until the end the results grow in {partial_of(self._places[0], ledger.path)}")
         tasks.start_soon(self._growing.serve)
 
     def _growing_of(self, ledger: Ledger, run: Run) -> PartialResults:
@@ -61,6 +65,8 @@ class RunFiles:
         try:
             self._written = await write()
         except StorageError:  # what has grown takes as much room
+            if isinstance(output, ObjectUrl):
+                raise
             growing.remove()
             self._written = await write()
         growing.remove()
@@ -71,6 +77,10 @@ class RunFiles:
             return summary
         output, errors = str(written_to(self._request)), str(self._request.errors)
         return msgspec.structs.replace(summary, output=output, errors=errors, empty_columns=self._written.empty_columns)
+
+
+def _absolute(place: Location) -> Location:
+    return absolute(place) if isinstance(place, Path) else place
 
 
 def check_files(request: RunRequest, *, are_remembered: bool) -> None:

@@ -1,10 +1,10 @@
 """Compares the results and errors files of a run with its ledger, row by row, holding a page of either."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
+from anyio import to_thread
 
 from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of, matches_filter, retried_of
@@ -18,6 +18,7 @@ from orchestrator.ledger.jobs.jobs import JobPlace
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import ResultOrder
+from orchestrator.stores.object_url import Location
 
 NS_US: Final = 1_000
 
@@ -39,8 +40,8 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 async def compare_files(
     ledger: Ledger,
     run: int,
-    output: Path,
-    errors: Path,
+    output: Location,
+    errors: Location,
     findings: Findings,
     progress: Progress,
     *,
@@ -73,7 +74,7 @@ class _Comparison:
         self,
         ledger: Ledger,
         run: int,
-        path: Path,
+        path: Location,
         form: FileForm,
         order: ResultOrder,
         findings: Findings,
@@ -90,7 +91,7 @@ class _Comparison:
         self.newer = 0
 
     async def go(self) -> None:
-        written_at = written_at_ns(self._path) // NS_US
+        written_at = await to_thread.run_sync(written_at_ns, self._path) // NS_US
         rows = iter(self._reader)
         row = self._next(rows)
         inputs = self._reader.needs_input or (self._chosen is not None and asks_input(self._chosen))

@@ -1,21 +1,22 @@
 """Outcomes written to files."""
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
+from orchestrator.api.outcomes.output_places import coming_file
 from orchestrator.core.filters.filter import Filter
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
-from orchestrator.formats.output.atomic_file import check_writable, commit_together, same_file
+from orchestrator.formats.output.coming_files import commit_together
 from orchestrator.formats.output.outcome_lines import (
     ErrorClass,
     ErrorLine,
@@ -26,10 +27,12 @@ from orchestrator.formats.output.outcome_lines import (
     encode_outcome,
 )
 from orchestrator.formats.output.writers import OutcomeFile, forms_of
-from orchestrator.ledger import INTAKE_LOCK, Ledger
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.settings import run_request
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import Include, ResultOrder
+from orchestrator.stores.object_url import Location, ObjectUrl
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
@@ -37,41 +40,6 @@ STREAM_BYTES: Final = 256 * 1024
 
 ROW_BYTES: Final = 256
 """So much a row takes besides its output."""
-
-LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log")
-"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
-
-
-def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
-    """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
-    for path in outputs:
-        if _is_of_ledger(ledger, path):
-            raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
-        check_writable(path)
-
-
-def _is_of_ledger(ledger: Path, path: Path) -> bool:
-    parts = _parts_of_ledger(ledger)
-    return os.path.realpath(path).startswith(str(parts[0]) + INTAKE_LOCK) or any(
-        same_file(path, part) for part in parts
-    )
-
-
-def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
-    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
-    return (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
-
-
-def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
-    """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
-    parts = _parts_of_ledger(ledger)
-    known = {os.path.realpath(path) for path in (*parts, *others)}
-
-    def is_own(path: Path) -> bool:
-        real = os.path.realpath(path)
-        return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
-
-    return is_own
 
 
 class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +56,8 @@ class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):
 async def write_files(
     ledger: Ledger,
     run: int,
-    output: Path,
-    errors: Path,
+    output: Location,
+    errors: Location,
     *,
     include: Collection[Include] = (),
     chosen: Filter | None = None,
@@ -101,28 +69,48 @@ async def write_files(
     Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
     it could when the run began.
     """
-    with _everything_is_in_the_ledger():
+    elsewhere = await _command_for(ledger, run, output) if isinstance(output, ObjectUrl) else ""
+    with _everything_is_in_the_ledger(elsewhere):
         include = await included(ledger, run, include)
         of_results, of_errors = forms_of(output, errors, writing, include)
         inputs = of_results.needs_input or of_errors.needs_input
         order = None if writing.order is ResultOrder.INPUT else writing.order  # of those chosen as they were taken in
         jobs = jobs_of(ledger, run, WantedRows.ALL, order=order, chosen=chosen, inputs=inputs)
-        with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
+        coming = partial(coming_file, ledger=ledger.path)
+        with OutcomeFile(output, of_results, coming) as results, OutcomeFile(errors, of_errors, coming) as failures:
             good, bad = _Written(results), _Written(failures)
             async for job in jobs:
                 await (good if job.trouble is None else bad).write(file_outcome(job, include))
             await check_is_there(ledger, run)
             for each in (good, bad):
                 await each.finish()
-            commit_together([*results.parts, *failures.parts])
+            parts = [*results.parts, *failures.parts]
+            if elsewhere:
+                await to_thread.run_sync(commit_together, parts)
+            else:
+                commit_together(parts)
         return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
 
 
+async def _command_for(ledger: Ledger, run: int, output: Location) -> str:
+    """What writes the results there later."""
+    [found] = await ledger.runs.all([run])
+    return shlex.join(["orchestrator", "results", found.name, *run_request.OUTPUT.words(output)])
+
+
 @contextmanager
-def _everything_is_in_the_ledger() -> Iterator[None]:
-    """Says so where a file cannot be written, which is what a `UsageError` means by then."""
+def _everything_is_in_the_ledger(command: str) -> Iterator[None]:
+    """Says so where a file cannot be written, which is what a `UsageError` means by then; and by which `command` it is
+    written to a store later.
+    """
     try:
         yield
+    except StorageError as error:
+        if not command:
+            raise
+        raise StorageError(
+            f"{error.message}; everything is in the ledger, and is written later by: {command}"
+        ) from error
     except MisfitError as error:
         raise MisfitError(f"{error}; everything is in the ledger") from error
     except UsageError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator, Mapping
 
-from orchestrator.api.outcomes import result_files
+from orchestrator.api.outcomes.output_places import own_files
 from orchestrator.api.runs.run_defaults import own_outputs
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.intake.intake import InputBatch
@@ -39,7 +39,7 @@ async def input_reading(
         body_bytes_max=request.body_bytes_max,
         is_resumable=settings.resumable,
         vias=settings.vias,
-        is_left_out=result_files.own_files(request.ledger, own_outputs(request)),
+        is_left_out=own_files(request.ledger, own_outputs(request)),
     )
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from os import PathLike
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Final, Literal, Unpack, overload
 
 from orchestrator.api.admin.revalidate import RecheckedRun, carried_out, looked, wanted_of
-from orchestrator.api.admin.run_admin import Exported, exported, note_export
+from orchestrator.api.admin.run_export import Exported, exported, note_export
 from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import as_it_is
@@ -31,6 +30,7 @@ from orchestrator.api.runs.keyword_options import (
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
+from orchestrator.stores.object_url import location_of
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status
@@ -261,10 +261,10 @@ class Run:
             await run.export("captions.parquet", flatten=["output.caption"])
         """
         self._session.check_open()
-        output = Path(path)
+        output = location_of(fspath(path), is_written=True)
         check_known(options, OF_OUTPUT, "export")
         writing, include = writing_of(options, format)
-        beside = errors_for(output) if errors is None else Path(errors)
+        beside = errors_for(output) if errors is None else location_of(fspath(errors), is_written=True)
         ledger, run = self._session.ledger, self._attached.run
         found = await exported(ledger, run, output, beside, include=include, where=where, writing=writing)
         await note_export(ledger, run, output, where=where, writing=writing)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from anyio import to_thread
 
 from orchestrator.core.pipelines.placeholders import placeholders
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.formats.input.sources import places_of
 from orchestrator.formats.output.atomic_file import holds_data, is_stream, same_file
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import format_of, parts_of
@@ -21,37 +23,44 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.run_request import partial_of
 from orchestrator.settings.words_and_defaults import OutputFormat
+from orchestrator.stores.object_state import ObjectState
+from orchestrator.stores.object_url import Location, location_of
 
 ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
 
 
-def owner_of(path: Path, known: Sequence[Run], run: Run | None) -> Run | None:
+def owner_of(path: Location, known: Sequence[Run], run: Run | None, ledger: Path) -> Run | None:
     """Which run has written to `path` last, as far as the ledger knows; of two, `run`."""
-    owners = [each for each in known if any(same_file(path, file) for file in files_of(each))]
+    owners = [each for each in known if any(same_file(path, file) for file in files_of(each, ledger))]
     return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
 
 
-def files_of(run: Run) -> Iterator[Path]:
+def is_input(path: Location, run: Run) -> bool:
+    """Whether `path` is one of the inputs of a run."""
+    return any(same_file(path, each) for each in places_of(run.source.splitlines()))
+
+
+def files_of(run: Run, ledger: Path) -> Iterator[Location]:
     """The files that a run writes, or has written."""
     settings = run.settings
     if settings.output is not None:
-        output = Path(settings.output)
-        yield from (output, partial_of(output))
+        output = location_of(settings.output)
+        yield from (output, partial_of(output, ledger))
         if output_settings.SPLIT.key in settings.cli_defaults:
             yield from parts_of(output)
     if settings.errors is not None:
-        yield Path(settings.errors)
+        yield location_of(settings.errors)
 
 
-def written_by_other(path: Path, owner: Run) -> UsageError:
+def written_by_other(path: Location, owner: Run) -> UsageError:
     """That a file is another run's."""
     return UsageError(
         f"{path}: the run {owner.name!r} of this ledger has written this file; write to another, or move it"
     )
 
 
-async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Path, str]) -> None:
+async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Location, str]) -> None:
     """Raises `UsageError` where a file of a flow, by the text that it was named with, is there already and is none that
     its pipeline has written.
 
@@ -60,10 +69,10 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Path, str])
     """
     known: Sequence[Run] | None = None
     for path, named in paths.items():
-        if is_stream(path) or not holds_data(path):
+        if is_stream(path) or not await to_thread.run_sync(holds_data, path):
             continue
         known = await ledger.runs.all() if known is None else known
-        owner = owner_of(path, known, None)
+        owner = owner_of(path, known, None, ledger.path)
         if owner is None:
             others = [each for each in await ledger.flows.latest(2, pipeline=flow.pipeline) if each.id != flow.id]
             if placeholders(named) or not others:
@@ -78,29 +87,33 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Path, str])
             raise written_by_other(path, owner)
 
 
-FileStates = Mapping[Path, tuple[int, int, int] | None]
-"""How files were found: their numbers, sizes and times; None for one that is not there, or is empty."""
+FileStates = Mapping[Location, tuple[int, int, int] | ObjectState | None]
+"""How files were found: their numbers, sizes and times, or what a store has in their place; None for one that is not
+there, or is empty.
+"""
 
 
-def file_states(paths: Iterable[Path]) -> FileStates:
+def file_states(paths: Iterable[Location]) -> FileStates:
     """How they are found now."""
     return {path: _state(path) for path in paths if not is_stream(path)}
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _state(path: Location) -> tuple[int, int, int] | ObjectState | None:
     try:
         found = path.stat()
     except OSError:
         return None
+    if isinstance(found, ObjectState):
+        return found if found.size else None
     return (found.st_ino, found.st_size, found.st_mtime_ns) if found.st_size else None
 
 
 async def check_not_appeared(
-    ledger: Ledger, run: Run, before: FileStates, output: Path, format_: OutputFormat | None
+    ledger: Ledger, run: Run, before: FileStates, output: Location, format_: OutputFormat | None
 ) -> None:
     """Raises `StorageError` where a file was put in a place of `before` meanwhile by somebody else."""
     for path, was in before.items():
-        if path == partial_of(output) or _state(path) in (None, was):
+        if path == partial_of(output, ledger.path) or await to_thread.run_sync(_state, path) in (None, was):
             continue
         kind = (format_ if path == output else None) or format_of(path) or OutputFormat.JSONL
         if not await _is_of(ledger, run, path, kind, is_errors=path != output):
@@ -111,11 +124,15 @@ async def check_not_appeared(
             )
 
 
-async def _is_of(ledger: Ledger, run: Run, path: Path, kind: OutputFormat, *, is_errors: bool) -> bool:
+async def _is_of(ledger: Ledger, run: Run, path: Location, kind: OutputFormat, *, is_errors: bool) -> bool:
     """Whether the first rows of a file are of jobs of `run`, which another process of it has written."""
     reader = reader_of(path, kind, is_errors=is_errors)
+
+    def first_rows() -> list[str | None]:
+        return [reader.custom_id(row) for row, _ in zip(reader, range(ROWS_LOOKED_AT), strict=False)]
+
     try:
-        rows = [reader.custom_id(row) for row, _ in zip(reader, range(ROWS_LOOKED_AT), strict=False)]
+        rows = await to_thread.run_sync(first_rows)
     except (UsageError, msgspec.DecodeError, ValueError):
         return False
     names = [name for name in rows if name is not None]

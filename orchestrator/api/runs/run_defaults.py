@@ -13,15 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.api.runs.file_owners import owner_of, written_by_other
+from orchestrator.api.runs.file_owners import is_input, owner_of, written_by_other
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_account
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.formats.input.sources import places_of
-from orchestrator.formats.output.atomic_file import errors_for, holds_data, is_stream, same_file
+from orchestrator.formats.output.atomic_file import errors_for, holds_data, is_stream
 from orchestrator.formats.output.writers import forms_of, part_of, parts_of, parts_pattern
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs.runs import Run
@@ -33,6 +32,7 @@ from orchestrator.settings.run_request import Configuration, RunRequest, partial
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
+from orchestrator.stores.object_url import Location, location_of
 
 _OF_RUN: Final = tuple(
     setting for setting in (*command_flags.RUN, *command_flags.FILE_ONLY) if setting.of is RunSettings
@@ -144,8 +144,8 @@ def _with_files(request: RunRequest, before: RunSettings) -> RunRequest:
     """`request`, with the files that the run was last written to if it names none."""
     if request.output is not None or before.output is None:
         return request
-    output = Path(before.output)
-    errors = errors_for(output) if before.errors is None else Path(before.errors)
+    output = location_of(before.output)
+    errors = errors_for(output) if before.errors is None else location_of(before.errors)
     return msgspec.structs.replace(request, output=output, errors=errors)
 
 
@@ -186,11 +186,11 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
     elif request.configuration is not None:
         _check_has_output(request.configuration)
     for path in outputs_of(request):
-        if run is not None and _is_input(path, run):
+        if run is not None and is_input(path, run):
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
         if is_stream(path) or not holds_data(path):
             continue
-        owner = owner_of(path, known, run)
+        owner = owner_of(path, known, run, request.ledger)
         if owner is not None and owner != run:
             raise written_by_other(path, owner)
         if owner is None and not request.overwrite:
@@ -211,26 +211,22 @@ def _check_has_output(configuration: Configuration) -> None:
         )
 
 
-def _is_input(path: Path, run: Run) -> bool:
-    return any(same_file(path, each) for each in places_of(run.source.splitlines()))
-
-
-def outputs_of(request: RunRequest) -> Sequence[Path]:
+def outputs_of(request: RunRequest) -> Sequence[Location]:
     """The files that carrying `request` out writes."""
     if request.output is None or request.errors is None:
         return ()
-    grows = () if is_stream(request.output) else (partial_of(request.output),)
+    grows = () if is_stream(request.output) else (partial_of(request.output, request.ledger),)
     if request.writing.split is None:
         return (request.output, request.errors, *grows)
     return (*(list(parts_of(request.output)) or [part_of(request.output, 1)]), request.errors, *grows)
 
 
-def own_outputs(request: RunRequest) -> Sequence[Path]:
+def own_outputs(request: RunRequest) -> Sequence[Location]:
     """The same, and the log."""
     return (*outputs_of(request), *([] if request.log_file is None else [request.log_file]))
 
 
-def written_to(request: RunRequest) -> Path | None:
+def written_to(request: RunRequest) -> Location | None:
     """Where its results are, once they are written; of several files, what they are called."""
     output = request.output
     return output if output is None or request.writing.split is None else parts_pattern(output)

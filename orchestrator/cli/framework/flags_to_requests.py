@@ -187,7 +187,7 @@ def _name_of(sources: Sequence[str]) -> str:
         ) from None
 
 
-def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
+def _outputs(choices: Choices) -> tuple[Location | None, Location | None]:
     output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
     if output is None:
         if errors is not None:
@@ -210,7 +210,7 @@ def _check_files(request: RunRequest) -> None:
         files += [("the input", each) for each in places_of(request.source.splitlines())]
     if request.output is not None and request.errors is not None:
         files += [(str(run_request.OUTPUT), request.output), (str(run_request.ERRORS), request.errors)]
-        files.append((f"what {run_request.OUTPUT} grows in", partial_of(request.output)))
+        files.append((f"what {run_request.OUTPUT} grows in", partial_of(request.output, request.ledger)))
     if request.log_file is not None:
         files.append((str(run_request.LOG_FILE), request.log_file))
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):

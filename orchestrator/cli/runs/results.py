@@ -1,21 +1,28 @@
 """`orchestrator results`: the results of a run so far as lines, once or as they come."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from msgspec.structs import replace
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger, while_read
 from orchestrator.cli.output import streams
+from orchestrator.cli.output.status_texts import empty_columns_text
+from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
+from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.command_requests import ResultsRequest
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import ResultOrder
+from orchestrator.settings.words_and_defaults import Include, ResultOrder
+from orchestrator.stores.object_url import Location
 
 _WRITTEN: Final = (
+    run_request.OUTPUT,
     run_request.INCLUDE,
     output_settings.OUTPUT_FORMAT,
     output_settings.FLATTEN,
@@ -38,7 +45,12 @@ Follow = Annotated[
 ]
 
 
-@at_ledger(None, *_WRITTEN)
+_OUTPUT: Final = flags.flag(
+    run_request.OUTPUT, "Write results, and errors beside them, to this file or URL instead, as `runs export` does."
+)
+
+
+@at_ledger(None, *_WRITTEN, output=_OUTPUT)
 async def results(
     name: flags.OnlyRun = None,
     errors: Errors = False,
@@ -50,7 +62,7 @@ async def results(
     choices: Choices,
     ledger: Path,
 ) -> None:
-    """Print a run's results so far, also while it runs.
+    """Print a run's results so far, also while it runs, or write them to a file or a store.
 
     They are JSON lines in input order, unless flags say otherwise.
 
@@ -62,6 +74,16 @@ async def results(
         raise UsageError(f"{run_request.ERRORS} has the failed jobs, too; give one of it and --failed")
     if follow and order is ResultOrder.INPUT:
         raise UsageError(f"--follow prints jobs as they end; {output_settings.ORDER} input is for what has ended")
+    include, writing = choices[run_request.INCLUDE] or (), choices.build(OutputSettings, _WRITTEN)
+    if (output := choices[run_request.OUTPUT]) is not None and choices.is_from_flag(run_request.OUTPUT):
+        if errors or failed or follow:
+            raise UsageError(
+                f"{run_request.OUTPUT} writes results and errors, each to a file of its own; leave out"
+                f" {run_request.ERRORS}, --failed and --follow"
+            )
+        writing = writing if order is None else replace(writing, order=order)
+        await write_run_files(ledger, name, output, None, include=include, where=where, writing=writing)
+        return
     request = ResultsRequest(
         ledger=ledger,
         name=name,
@@ -70,8 +92,8 @@ async def results(
         where=where,
         order=order,
         follow=follow,
-        include=choices[run_request.INCLUDE] or (),
-        writing=choices.build(OutputSettings, _WRITTEN),
+        include=include,
+        writing=writing,
     )
     # who follows waits for each line, and it ends, too, once nobody reads any more
     count = await (
@@ -81,3 +103,31 @@ async def results(
     if not count:
         what = "failed jobs" if failed else "failed or cancelled jobs" if errors else "results"
         streams.say(f"{name or 'the run'} has no {'such ' if where else ''}{what}{'' if follow else ' yet'}")
+
+
+async def write_run_files(
+    ledger: Path,
+    name: str | None,
+    output: Location | None,
+    errors: Location | None,
+    *,
+    include: Collection[Include],
+    where: str,
+    writing: OutputSettings,
+    as_json: bool = False,
+) -> None:
+    """Writes results and errors of a run as it stands, and says where they are. Raises as `export_run`."""
+    from orchestrator.api.admin.run_export import export_run
+
+    found = await export_run(ledger, name, output, errors, include=include, where=where, writing=writing)
+    if as_json:
+        streams.put_json(found)
+    to_errors = f"in {found.errors}"
+    if found.errors == str(NOWHERE) and errors is None:
+        to_errors = f"written nowhere ({run_request.ERRORS} names a file)"
+    streams.say(
+        f"{found.run}: {counted(found.results, 'result')} in {found.output},"
+        f" {counted(found.failures, 'error')} {to_errors}"
+    )
+    if found.empty_columns:
+        streams.warn(empty_columns_text(found.empty_columns))

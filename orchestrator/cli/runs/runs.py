@@ -12,13 +12,13 @@ from orchestrator.cli.framework.flags_to_requests import serve_request
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.status_texts import empty_columns_text, finished
+from orchestrator.cli.output.status_texts import finished
 from orchestrator.cli.runs import control
+from orchestrator.cli.runs.results import write_run_files
 from orchestrator.cli.runs.retry import retry
 from orchestrator.cli.runs.revalidate import recheck
 from orchestrator.cli.runs.status import runs_list, runs_show
 from orchestrator.core.text.wording import counted
-from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import command_flags, output_settings, run_request
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.sources import Choices
@@ -104,23 +104,10 @@ async def export(
 
     Example: orchestrator runs export prompts --output results.jsonl
     """
-    from orchestrator.api.admin.run_admin import export_run
-
     output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
     include = choices[run_request.INCLUDE] or ()
     writing = choices.build(OutputSettings, _WRITTEN)
-    found = await export_run(ledger, name, output, errors, include=include, where=where, writing=writing)
-    if as_json:
-        streams.put_json(found)
-    to_errors = f"in {found.errors}"
-    if found.errors == str(NOWHERE) and errors is None:
-        to_errors = f"written nowhere ({run_request.ERRORS} names a file)"
-    streams.say(
-        f"{found.run}: {counted(found.results, 'result')} in {found.output},"
-        f" {counted(found.failures, 'error')} {to_errors}"
-    )
-    if found.empty_columns:
-        streams.warn(empty_columns_text(found.empty_columns))
+    await write_run_files(ledger, name, output, errors, include=include, where=where, writing=writing, as_json=as_json)
 
 
 @commands.command()

@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 OBJECT_SCHEMES: Final = ("s3", "gs", "az", "https", "http", "hf")
 WEB_SCHEMES: Final = ("https", "http")
+WRITTEN_SCHEMES: Final = ("s3", "gs", "az")
 
 _BEGINNING: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _QUERY: Final = re.compile(r"[?#].*", re.DOTALL)
@@ -32,8 +33,8 @@ def is_web_url(url: str) -> bool:
     return scheme_of(url) in WEB_SCHEMES
 
 
-def checked_url(text: str) -> str:
-    """`text`, with its scheme in small letters.
+def checked_url(text: str, *, is_written: bool = False) -> str:
+    """`text`, with its scheme in small letters; `is_written`: the object is to be written.
 
     Raises `ValueError`, which quotes nothing that may be a secret, where it names no object.
     """
@@ -53,6 +54,8 @@ def checked_url(text: str) -> str:
         raise ValueError(f"this is no URL of an object: {scheme}:// is followed by what nobody could read again")
     if not bucket or not key.strip("/"):
         raise ValueError(f"this URL names no object; write {scheme}://{_example(scheme)}")
+    if is_written and scheme not in WRITTEN_SCHEMES:
+        raise ValueError(f"{scheme}:// is for reading; name a file, or s3://, gs:// or az://")
     return f"{scheme}://{rest}"
 
 

@@ -8,11 +8,10 @@ target named `.{name}.{process id}.tmp`, which may be deleted. What cannot be re
 import errno
 import os
 import stat
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, NamedTuple, Self
+from typing import BinaryIO, Final, Self
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings.run_request import errors_beside
@@ -71,7 +70,7 @@ class Replacement:
         try:
             self._opened().write(data)
         except OSError as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
 
     def prepare(self) -> None:
         """Makes what was written durable, beside the target. Nothing can be written afterwards."""
@@ -84,7 +83,7 @@ class Replacement:
                 os.fsync(file.fileno())
             file.close()
         except OSError as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
         self._file, self._is_prepared = None, True
 
     def commit(self) -> None:
@@ -93,9 +92,9 @@ class Replacement:
         try:
             if self._temporary is not None:
                 self.put_in_place()
-                _sync_folder(self.target.parent)
+                sync_folder(self.target.parent)
         except OSError as error:
-            raise _storage_error(self.path, error) from error
+            raise storage_error(self.path, error) from error
 
     def put_in_place(self) -> None:
         """Renames what was prepared. Raises `OSError`."""
@@ -117,64 +116,6 @@ class Replacement:
     def _opened(self) -> BinaryIO:
         assert self._file is not None, "written outside of its with block, or after commit"
         return self._file
-
-
-def commit_together(files: Sequence[Replacement]) -> None:
-    """Commits all of them, or, should that fail, none: what they have replaced by then is put back.
-
-    A crash in between leaves some of them new and some old, each whole. Raises `StorageError`.
-    """
-    for file in files:
-        file.prepare()
-    renamed = [file for file in files if not file.is_stream]
-    done: list[_Done] = []
-    for file in renamed:
-        before = _Done.about(file.target) if len(renamed) > 1 else _Done(file.target, was_there=False, kept=None)
-        try:
-            file.put_in_place()
-        except OSError as error:
-            before.forget()
-            for each in done:
-                each.put_back()
-            raise _storage_error(file.path, error) from error
-        done.append(before)
-    for each in done:
-        each.forget()
-    for folder, path in {file.target.parent: file.path for file in renamed}.items():
-        try:
-            _sync_folder(folder)
-        except OSError as error:
-            raise _storage_error(path, error) from error
-
-
-class _Done(NamedTuple):
-    """A target that has another content by now, and a second name for what it was before."""
-
-    target: Path
-    was_there: bool
-    kept: Path | None
-    """None where there was nothing, or the file system has no such names."""
-
-    @classmethod
-    def about(cls, target: Path) -> Self:
-        kept = target.with_name(f".{target.name}.{os.getpid()}.old")
-        kept.unlink(missing_ok=True)
-        try:
-            os.link(target, kept)
-        except OSError:
-            return cls(target, was_there=target.exists(), kept=None)
-        return cls(target, was_there=True, kept=kept)
-
-    def forget(self) -> None:
-        if self.kept is not None:
-            self.kept.unlink(missing_ok=True)
-
-    def put_back(self) -> None:
-        with suppress(OSError):
-            if self.kept is not None:
-                self.kept.replace(self.target)
-            elif not self.was_there:
-                self.target.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:
@@ -211,16 +152,20 @@ def same_file(first: Location, second: Location) -> bool:
         return False
 
 
-def holds_data(path: Path) -> bool:
-    """Whether there is a file at `path` with anything in it."""
+def holds_data(path: Location) -> bool:
+    """Whether there is a file at `path` with anything in it. Raises `UsageError` where a store does not say."""
     try:
         return path.is_file() and path.stat().st_size > 0
-    except OSError:
+    except OSError as error:
+        if isinstance(path, ObjectUrl) and error.errno != errno.ENOENT:
+            raise UsageError(f"{path}: what is there cannot be seen ({error.strerror})") from error
         return False
 
 
-def is_stream(path: Path) -> bool:
+def is_stream(path: Location) -> bool:
     """Whether `path` is written directly, as it comes: there is nothing to put a file in the place of."""
+    if isinstance(path, ObjectUrl):
+        return False
     if str(path.absolute()).startswith(_STREAM_PATHS):
         return True
     try:
@@ -237,7 +182,7 @@ def _temporary(target: Path) -> Path:
 NOWHERE: Final = Path(os.devnull)
 
 
-def errors_for(output: Path) -> Path:
+def errors_for(output: Location) -> Location:
     """Where errors are written whose file is not named: beside the results, and nowhere where these are a stream."""
     return NOWHERE if is_stream(output) else errors_beside(output)
 
@@ -271,7 +216,7 @@ def _create(temporary: Path, target: Path, mode: int | None = None) -> BinaryIO:
     return os.fdopen(descriptor, "wb", BUFFER_BYTES)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes the rename itself durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -312,7 +257,8 @@ def _unwritable(path: Path, error: OSError) -> str:
             return f"cannot write {path}: {error.strerror}; choose another place"
 
 
-def _storage_error(path: Path, error: OSError) -> Exception:
+def storage_error(path: Path, error: OSError) -> Exception:
+    """That a file cannot be written any more."""
     if isinstance(error, BrokenPipeError):
         return error
     advice = "free space or fix permissions, then give the command again"

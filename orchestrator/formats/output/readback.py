@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -19,6 +18,7 @@ from orchestrator.formats.output.text import DELIMITERS, MARK, csv_safe_text, te
 from orchestrator.formats.output.writers import FileForm, parts_of, sink_of
 from orchestrator.formats.text.compression import DamagedInputError, unpacked_stream
 from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
+from orchestrator.stores.object_url import Location, ObjectUrl
 from orchestrator.units import MIB
 
 SHOWN_CHARS: Final = 80
@@ -83,7 +83,7 @@ class Reader(Protocol):
         ...
 
 
-def reader_of(path: Path, format_: OutputFormat, *, is_errors: bool) -> Reader:
+def reader_of(path: Location, format_: OutputFormat, *, is_errors: bool) -> Reader:
     """What reads the file at `path`, or, where there is none, those that it was split into."""
     files = [path] if path.exists() else list(parts_of(path)) or [path]
     match format_:
@@ -98,7 +98,7 @@ def reader_of(path: Path, format_: OutputFormat, *, is_errors: bool) -> Reader:
 class _Formed:
     """What the rows of a file have is known once its first one was read."""
 
-    def __init__(self, files: Sequence[Path], form: FileForm) -> None:
+    def __init__(self, files: Sequence[Location], form: FileForm) -> None:
         self._files = files
         self._form = form
         self._columns = form.columns
@@ -125,7 +125,7 @@ class _Formed:
 class _LineReader(_Formed):
     """JSON lines and OpenAI Batch: a row is its line."""
 
-    def __init__(self, files: Sequence[Path], format_: OutputFormat, *, is_errors: bool) -> None:
+    def __init__(self, files: Sequence[Location], format_: OutputFormat, *, is_errors: bool) -> None:
         super().__init__(files, FileForm(format=format_, is_errors=is_errors, on_misfit=OnMisfit.JSON))
         self._lines: list[bytes] = []
         self._rows = sink_of(self._form, self._open)
@@ -168,7 +168,7 @@ class _LineReader(_Formed):
 class _TableReader(_Formed):
     """CSV and TSV: a row is its cells, which may stand over several lines."""
 
-    def __init__(self, files: Sequence[Path], delimiter: str, *, is_errors: bool) -> None:
+    def __init__(self, files: Sequence[Location], delimiter: str, *, is_errors: bool) -> None:
         super().__init__(files, _form([], is_errors=is_errors))
         self._delimiter = delimiter
         self._is_safe: bool | None = None
@@ -217,7 +217,8 @@ class _ParquetReader(_Formed):
         for path in self._files:
             number = 0
             try:
-                with parquet.ParquetFile(path, pre_buffer=False, buffer_size=MIB) as file:
+                source = path.open("rb") if isinstance(path, ObjectUrl) else path
+                with parquet.ParquetFile(source, pre_buffer=False, buffer_size=MIB) as file:
                     self._begin_table(file.schema_arrow.names)
                     for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
                         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -279,7 +280,7 @@ def _flattened(names: Sequence[str], *, is_errors: bool) -> tuple[str, ...]:
     return () if found == (OUTPUT,) and not is_errors else found
 
 
-def written_at_ns(path: Path) -> int:
+def written_at_ns(path: Location) -> int:
     """When a file, or the first that it was split into, was written. Raises `UsageError` where there is none."""
     found = next(iter([path] if path.exists() else parts_of(path)), path)
     try:
@@ -295,13 +296,13 @@ def _members_of(text: bytes | msgspec.Raw) -> Mapping[str, msgspec.Raw]:
         return {}
 
 
-def _packed_lines(path: Path) -> Iterator[bytes]:
+def _packed_lines(path: Location) -> Iterator[bytes]:
     with _stream(path) as stream:
         yield from stream
 
 
 @contextmanager
-def _stream(path: Path) -> Iterator[io.BufferedReader]:
+def _stream(path: Location) -> Iterator[io.BufferedReader]:
     try:
         with path.open("rb") as file:
             yield unpacked_stream(file, bytes_max=FILE_BYTES_MAX)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -18,11 +18,13 @@ from orchestrator.formats.input.parquet import not_installed
 from orchestrator.formats.output.atomic_file import Replacement, is_stream
 from orchestrator.formats.output.column_checks import CheckedMembers, EmptyColumns, RowSink
 from orchestrator.formats.output.columns import INPUT, Columns
+from orchestrator.formats.output.coming_files import ComingFile
 from orchestrator.formats.output.outcome_lines import WrittenOutcome, encode_outcome
 from orchestrator.formats.output.text import DELIMITERS, batch_line, flat_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
+from orchestrator.stores.object_url import Location, ObjectUrl
 
 _BY_SUFFIX: Final = {
     ".csv": OutputFormat.CSV,
@@ -56,7 +58,7 @@ class FileForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def forms_of(
-    output: Path, errors: Path, settings: OutputSettings, include: Collection[Include]
+    output: Location, errors: Location, settings: OutputSettings, include: Collection[Include]
 ) -> tuple[FileForm, FileForm]:
     """How results and errors are written to these files. Raises `UsageError` where they cannot be so."""
     results = form_of(output, settings, include, is_errors=False)
@@ -65,7 +67,7 @@ def forms_of(
     return results, form_of(errors, beside, include, is_errors=True)
 
 
-def form_of(path: Path, settings: OutputSettings, include: Collection[Include], *, is_errors: bool) -> FileForm:
+def form_of(path: Location, settings: OutputSettings, include: Collection[Include], *, is_errors: bool) -> FileForm:
     """How a file is written. Raises `UsageError` where it cannot be so."""
     form = FileForm(
         format=settings.format or format_of(path) or OutputFormat.JSONL,
@@ -80,12 +82,12 @@ def form_of(path: Path, settings: OutputSettings, include: Collection[Include], 
     return form
 
 
-def format_of(path: Path) -> OutputFormat | None:
+def format_of(path: Location) -> OutputFormat | None:
     """What a file is written in, by its name."""
     return _BY_SUFFIX.get(Path(bare_name(path.name)).suffix.lower())
 
 
-def _check(path: Path, form: FileForm) -> None:
+def _check(path: Location, form: FileForm) -> None:
     if form.split is not None and path.is_dir():
         raise UsageError(
             f"cannot write {path}: it is a folder; name a file in it, for example {path / 'results.jsonl'}"
@@ -180,23 +182,30 @@ class OutcomeFile:
     `Replacement`.
     """
 
-    def __init__(self, path: Path, form: FileForm) -> None:
+    def __init__(self, path: Location, form: FileForm, coming: Callable[[Any], ComingFile] = Replacement) -> None:
+        """`coming` makes the file at a place, which appears whole."""
         self._path = path
+        self._coming = coming
         self._form = form
         self._kept = ExitStack()
         self._rows: RowSink | None = None
         self._empty = None if form.is_errors else EmptyColumns(form.columns)
         self._packer: Packer | None = None
         self._is_left = False
-        self.parts: list[Replacement] = []
+        self.parts: list[ComingFile] = []
         self.number = 0
         """How many rows there are."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether writing may take its time: to a stream, packed, or in groups of rows."""
+        """Whether writing may take its time: to a stream or elsewhere, packed, or in groups of rows."""
         packed = bare_name(self._path.name) != self._path.name
-        return packed or self._form.format is OutputFormat.PARQUET or is_stream(self._path)
+        return (
+            packed
+            or isinstance(self._path, ObjectUrl)
+            or self._form.format is OutputFormat.PARQUET
+            or is_stream(self._path)
+        )
 
     def __enter__(self) -> Self:
         with ExitStack() as kept:  # what was begun goes away should the rest not begin
@@ -234,7 +243,7 @@ class OutcomeFile:
     def _open_part(self) -> Callable[[bytes], object]:
         self._end_part()
         path = self._path if self._form.split is None else part_of(self._path, len(self.parts) + 1)
-        part = self._kept.enter_context(Replacement(path))
+        part = self._kept.enter_context(self._coming(path))
         self.parts.append(part)
         self._packer = packer(path.name, self._put)
         return self._put if self._packer is None else self._packer.write
@@ -264,22 +273,22 @@ class OutcomeFile:
                 path.unlink(missing_ok=True)
 
 
-def part_of(path: Path, number: int) -> Path:
+def part_of(path: Location, number: int) -> Location:
     """The file with that number of those that `path` is split into."""
     return _numbered(path, f"{number:05d}")
 
 
-def parts_pattern(path: Path) -> Path:
+def parts_pattern(path: Location) -> Location:
     """What the files are called that `path` is split into."""
     return _numbered(path, "*")
 
 
-def _numbered(path: Path, number: str) -> Path:
+def _numbered(path: Location, number: str) -> Location:
     bare = Path(bare_name(path.name))
     return path.parent / f"{bare.stem}-{number}{bare.suffix}{path.name[len(bare.name) :]}"
 
 
-def parts_of(path: Path, first: int = 1) -> Iterator[Path]:
+def parts_of(path: Location, first: int = 1) -> Iterator[Location]:
     """The files that `path` was split into, from the `first` on, as long as there are any."""
     number = first
     while (part := part_of(path, number)).is_file():

@@ -9,7 +9,9 @@ from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url, looks_like_url, url_endpoint
 from orchestrator.core.text.name_match import looks_like_an_id
+from orchestrator.core.text.object_urls import checked_url, is_object_url
 from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
+from orchestrator.stores.object_url import Location, ObjectUrl
 
 NAME_CHARACTERS_MAX: Final = 200
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
@@ -89,8 +91,10 @@ def parse_path(text: str) -> Path:
     return Path(text)
 
 
-def parse_output_path(text: str) -> Path:
-    """The same, or standard output."""
+def parse_output_path(text: str) -> Location:
+    """The same, or standard output, or an object of a store."""
+    if is_object_url(text):
+        return ObjectUrl(checked_url(text, is_written=True))
     return STANDARD_OUTPUT if text == STANDARD_INPUT else parse_path(text)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.admin.run_admin import Deleted, Exported, Renamed, delete, export_run, rename
+from orchestrator.api.admin.run_admin import Deleted, Renamed, delete, rename
+from orchestrator.api.admin.run_export import Exported, export_run
 from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.api.inspect.status import show, status
 from orchestrator.api.outcomes.result_files import write_files

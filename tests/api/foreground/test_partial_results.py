@@ -21,6 +21,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 JOBS = 12
+LEDGER = Path("orchestrator.db")
 
 
 def read(path: Path) -> list[int]:
@@ -37,8 +38,8 @@ async def test_results_stand_in_the_growing_file_as_they_come_and_at_the_end_in_
     async def look() -> None:
         while True:
             await anyio.sleep(10.1)
-            if partial_of(out).exists():
-                seen.append(read(partial_of(out)))
+            if partial_of(out, LEDGER).exists():
+                seen.append(read(partial_of(out, LEDGER)))
 
     async with desk_in(tmp_path, workers=2, seconds=lambda _: 10.0) as desk, anyio.create_task_group() as group:
         group.start_soon(look)
@@ -50,7 +51,7 @@ async def test_results_stand_in_the_growing_file_as_they_come_and_at_the_end_in_
     assert 0 < lengths[-1] <= JOBS
     assert all(len(set(each)) == len(each) for each in seen)
     assert read(out) == list(range(JOBS))
-    assert not partial_of(out).exists()
+    assert not partial_of(out, LEDGER).exists()
 
 
 async def succeeded(ledger: Ledger, jobs: Sequence[int]) -> None:
@@ -72,12 +73,12 @@ async def test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_tol
         assert [line for line in said if "No such file or directory" in line] == said
         assert len(said) == 1
         out.parent.mkdir()
-        partial_of(out).write_bytes(b'{"torn' * 1_000)  # by a process that was killed
+        partial_of(out, LEDGER).write_bytes(b'{"torn' * 1_000)  # by a process that was killed
         await anyio.sleep(AGAIN_S)
-        assert lines_in(partial_of(out)) == 2
+        assert lines_in(partial_of(out, LEDGER)) == 2
         await succeeded(ledger, (2, 7))
         await anyio.sleep(APPEND_EVERY_S)
-        assert lines_in(partial_of(out)) == 4
+        assert lines_in(partial_of(out, LEDGER)) == 4
         group.cancel_scope.cancel()
 
 
@@ -99,7 +100,7 @@ async def test_what_ends_while_it_is_made_anew_stands_there_once(tmp_path: Path)
         await anyio.sleep(10)
         group.start_soon(Slow(ledger, run.id, out, (), print).serve)
         await anyio.sleep(3 * APPEND_EVERY_S)
-        ids = [json.loads(line)["custom_id"] for line in partial_of(out).read_text().splitlines()]
+        ids = [json.loads(line)["custom_id"] for line in partial_of(out, LEDGER).read_text().splitlines()]
         group.cancel_scope.cancel()
     assert len(ids) == len(set(ids)) == 4
 
@@ -112,7 +113,7 @@ async def test_a_stream_does_not_grow(tmp_path: Path) -> None:
 
 async def test_what_the_run_has_not_written_is_not_grown_over(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
-        partial_of(tmp_path / "out.jsonl").write_text("dear")
+        partial_of(tmp_path / "out.jsonl", LEDGER).write_text("dear")
         with pytest.raises(UsageError, match=r"out\.jsonl\.partial: this file is there already"):
             await desk.run()
         await desk.run(overwrite=True)

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.admin.run_admin import export_run
+from orchestrator.api.admin.run_export import export_run
 from orchestrator.api.outcomes.audit import Flaw
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.result_lines import results

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.outcomes.result_files import LEDGER_COMPANIONS, check_outputs
+from orchestrator.api.outcomes.output_places import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.runs.settings_check import check_reach
 from orchestrator.client import Service
 from orchestrator.core.gates.circuit_breaker import MANY

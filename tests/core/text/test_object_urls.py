@@ -64,6 +64,13 @@ def test_what_cannot_be_read_again_is_refused(text: str) -> None:
         checked_url(text)
 
 
+@pytest.mark.parametrize("text", ["https://h/f", "hf://datasets/a/b/c"])
+def test_what_can_be_read_only_is_not_written(text: str) -> None:
+    assert checked_url("az://c/k", is_written=True) == "az://c/k"
+    with pytest.raises(ValueError, match=":// is for reading; name a file, or s3://"):
+        checked_url(text, is_written=True)
+
+
 def test_the_query_of_a_web_address_is_shown_nowhere() -> None:
     url = "https://h/a/rows%20of.jsonl.gz?X-Amz-Credential=c&X-Amz-Signature=hush"
     assert shown_url(url) == "https://h/a/rows%20of.jsonl.gz?..."

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from orchestrator.errors import MisfitError, StorageError, UsageError
 from orchestrator.formats.output import parquet as outcome_parquet
-from orchestrator.formats.output.atomic_file import commit_together
+from orchestrator.formats.output.coming_files import commit_together
 from orchestrator.formats.output.outcome_lines import OutcomeDetails, WrittenOutcome
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of, part_of

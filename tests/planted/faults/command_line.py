@@ -354,7 +354,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a link to the ledger hides its files",
-        path="orchestrator/api/outcomes/result_files.py::_parts_of_ledger",
+        path="orchestrator/api/outcomes/output_places.py::_parts_of_ledger",
         old="real = Path(os.path.realpath(ledger))",
         new="real = ledger.absolute()",
         tests=("tests/api/outcomes/test_result_files.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),

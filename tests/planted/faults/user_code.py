@@ -60,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="people's code that changes the folder moves the results",
         path="orchestrator/api/foreground/run_files.py::RunFiles.__init__",
-        old="absolute(request.output), absolute(request.errors)",
+        old="_absolute(request.output), _absolute(request.errors)",
         new="request.output, request.errors",
         tests=("tests/api/python/test_other_folder.py::test_a_run_writes_its_files_where_it_was_told_to",),
     ),

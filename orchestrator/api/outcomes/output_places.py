@@ -1,0 +1,79 @@
+"""Where outcomes are written: files beside the ledger, and none of its own, and objects of stores."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from orchestrator.errors import UsageError
+from orchestrator.formats.output.atomic_file import Replacement, check_writable, same_file
+from orchestrator.formats.output.coming_files import ComingFile
+from orchestrator.ledger import INTAKE_LOCK
+from orchestrator.stores.object_url import Location, ObjectUrl
+
+UPLOADS: Final = ".uploads"
+"""What is added to the ledger's name for the folder where uploads to stores are noted."""
+
+LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log", UPLOADS)
+"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
+
+
+def check_outputs(ledger: Path, outputs: Iterable[Location]) -> None:
+    """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
+    for path in outputs:
+        if not isinstance(path, ObjectUrl) and _is_of_ledger(ledger, path):
+            raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
+        check_location(path)
+
+
+def check_location(path: Location) -> None:
+    """Raises `UsageError` where nothing could be written at `path`."""
+    if isinstance(path, ObjectUrl):
+        from orchestrator.stores.object_writer import check_object_writable  # noqa: PLC0415  loads what asks stores
+
+        check_object_writable(path)
+    else:
+        check_writable(path)
+
+
+def make_writable(path: Location) -> None:
+    """The same, with the folder of a file, which a path with the time in it may name anew each month."""
+    if isinstance(path, Path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{path.parent}: the folder cannot be made ({error.strerror})") from None
+    check_location(path)
+
+
+def coming_file(path: Location, ledger: Path) -> ComingFile:
+    """The coming content of a file or an object. Uploads are noted beside the ledger."""
+    if isinstance(path, ObjectUrl):
+        from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
+
+        return ObjectReplacement(path, ledger.with_name(ledger.name + UPLOADS))
+    return Replacement(path)
+
+
+def _is_of_ledger(ledger: Path, path: Path) -> bool:
+    parts = _parts_of_ledger(ledger)
+    return os.path.realpath(path).startswith(str(parts[0]) + INTAKE_LOCK) or any(
+        same_file(path, part) for part in parts
+    )
+
+
+def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
+    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
+    return (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
+
+
+def own_files(ledger: Path, others: Iterable[Location]) -> Callable[[Path], bool]:
+    """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
+    parts = _parts_of_ledger(ledger)
+    known = {os.path.realpath(path) for path in (*parts, *others) if isinstance(path, Path)}
+
+    def is_own(path: Path) -> bool:
+        real = os.path.realpath(path)
+        return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
+
+    return is_own

@@ -1,0 +1,98 @@
+"""What stands before a store and hands requests on to it: by it a store can refuse, from a moment on."""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+EXPIRED = b"""<?xml version="1.0"?><Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"""
+
+Asked = Callable[[str, str], None]
+"""Is told the method and the path of each request before it is handed on."""
+
+
+@dataclass
+class Gate:
+    """The gate before `behind`, under its URL."""
+
+    behind: str
+    url: str = ""
+    is_expired: bool = False
+    asked: Asked = lambda method, path: None
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+
+@contextmanager
+def gate_before(behind: str) -> Iterator[Gate]:
+    """The gate, open."""
+    gate = Gate(behind)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one(self) -> None:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                _hand_on(self, gate)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one  # noqa: N815  as the standard library calls them
+
+        def log_message(self, *_: object) -> None:
+            """It says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Clients go away as they like."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    gate.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield gate
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _hand_on(handler: BaseHTTPRequestHandler, gate: Gate) -> None:
+    body = _body_of(handler)
+    gate.seen.append((handler.command, handler.path))
+    gate.asked(handler.command, handler.path)
+    if gate.is_expired:
+        _say(handler, 400, [("Content-Type", "application/xml")], EXPIRED)
+        return
+    connection = http.client.HTTPConnection(urlsplit(gate.behind).netloc)
+    headers = {name: value for name, value in handler.headers.items() if name.lower() != "transfer-encoding"}
+    connection.request(handler.command, handler.path, body, headers)
+    answer = connection.getresponse()
+    data = answer.read()
+    kept = [
+        (name, value) for name, value in answer.getheaders() if name.lower() not in ("content-length", "connection")
+    ]
+    _say(handler, answer.status, kept, data, answer.getheader("Content-Length"))
+    connection.close()
+
+
+def _body_of(handler: BaseHTTPRequestHandler) -> bytes:
+    if handler.headers.get("Expect", "").lower() == "100-continue":
+        handler.send_response_only(100)
+        handler.end_headers()
+    return handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+
+
+def _say(
+    handler: BaseHTTPRequestHandler, status: int, headers: list[tuple[str, str]], data: bytes, length: str | None = None
+) -> None:
+    handler.send_response_only(status)
+    for name, value in headers:
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", length or str(len(data)))
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(data)

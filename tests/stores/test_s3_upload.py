@@ -1,0 +1,251 @@
+"""Objects as they are written to an S3 server: whole or not at all, over nobody else's, and nothing left behind."""
+
+import errno
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from orchestrator.stores.driver_source import DriverSource, driver_state
+from orchestrator.stores.leftover_uploads import UploadNote, abort_leftovers
+from orchestrator.stores.object_state import ObjectState
+from orchestrator.stores.ranged_reader import opened
+from orchestrator.stores.s3_upload import S3Upload
+from orchestrator.stores.store_errors import StoreError
+from orchestrator.units import MIB
+from tests.stores.s3_server import BUCKET, S3Server, s3_server
+
+pytestmark = pytest.mark.slow  # the server is a process of its own
+
+PART = b"x" * (5 * MIB)
+KEY = "out/results.jsonl"
+URL = f"s3://{BUCKET}/{KEY}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: S3Server) -> Any:
+    for key in server.names():
+        server.client.delete_object(Bucket=BUCKET, Key=key)
+    environment = server.environment
+    return fsspec.filesystem(
+        "s3",
+        key=environment["AWS_ACCESS_KEY_ID"],
+        secret=environment["AWS_SECRET_ACCESS_KEY"],
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        use_listings_cache=False,
+    )
+
+
+def test_parts_become_the_object_in_one_step(store: Any, server: S3Server, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    upload = S3Upload(URL, store, None, notes)
+    upload.add(PART)
+    upload.add(b"the rest")
+    assert server.names() == []
+    assert len(list(notes.iterdir())) == 1
+    upload.complete(b"")
+    assert server.get(KEY) == PART + b"the rest"
+    assert (server.uploads(), notes.exists()) == ([], False)
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_what_is_aborted_never_appears_and_leaves_nothing(store: Any, server: S3Server, parts: int) -> None:
+    upload = S3Upload(URL, store, None)
+    for _ in range(parts):
+        upload.add(PART)
+    upload.abort()
+    assert (server.names(), server.uploads()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("was_there", "parts"),
+    [(False, 0), (False, 1), (True, 0)],  # of one that is replaced by parts this server ignores the condition
+)
+def test_what_another_has_written_meanwhile_is_not_replaced(
+    store: Any, server: S3Server, parts: int, was_there: bool
+) -> None:
+    before = None
+    if was_there:
+        server.put(KEY, b"ours, of before")
+        before = driver_state(store, URL)
+    upload = S3Upload(URL, store, before)
+    for _ in range(parts):
+        upload.add(PART)
+    server.put(KEY, b"theirs")
+    with pytest.raises(StoreError) as refused:
+        upload.complete(b"the rest" if not parts else b"")
+    assert refused.value.strerror == "it was changed meanwhile"
+    upload.abort()
+    assert (server.get(KEY), server.uploads()) == (b"theirs", [])
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_what_is_there_still_is_replaced(store: Any, server: S3Server, parts: int) -> None:
+    server.put(KEY, b"ours, of before")
+    upload = S3Upload(URL, store, driver_state(store, URL))
+    for _ in range(parts):
+        upload.add(PART)
+    upload.complete(b"new" if not parts else b"")
+    assert server.get(KEY) == (PART if parts else b"new")
+
+
+@pytest.mark.parametrize("parts", [0, 1])
+def test_one_that_is_complete_though_nobody_heard_of_it_is_ours(store: Any, server: S3Server, parts: int) -> None:
+    """The answer was lost, and the same is asked again: the store knows no such upload, and has the object."""
+    upload = S3Upload(URL, store, None)
+    for _ in range(parts):
+        upload.add(PART)
+    rest = b"" if parts else b"small"
+    upload._put(rest, {})
+    upload.complete(rest)
+    assert server.get(KEY) == (PART if parts else b"small")
+
+
+class Forgetful:
+    """A store that has forgotten an upload, or knows no conditions."""
+
+    def __init__(self, complete: type[OSError] | None) -> None:
+        self.complete = complete
+        self.asked: list[tuple[str, str]] = []
+        """Each operation, with its condition or its upload."""
+
+        self.uploads: list[dict[str, Any]] = []
+
+    def split_path(self, url: str) -> tuple[str, str, None]:
+        return BUCKET, KEY, None
+
+    def info(self, url: str) -> dict[str, Any]:
+        raise FileNotFoundError(url)
+
+    def call_s3(self, operation: str, **more: Any) -> dict[str, Any]:
+        told = more.get("IfNoneMatch") or more.get("IfMatch") or ""
+        self.asked.append((operation, more["UploadId"] if operation == "abort_multipart_upload" else told))
+        if operation == "complete_multipart_upload" and self.complete is FileNotFoundError:
+            raise FileNotFoundError
+        if operation == "complete_multipart_upload" and more.get("IfNoneMatch"):
+            raise OSError(errno.ENOSYS, "NotImplemented")
+        return {"UploadId": "u", "ETag": "none of MD5", "Uploads": self.uploads}
+
+
+def test_one_whose_parts_are_gone_says_so() -> None:
+    upload = S3Upload(URL, Forgetful(FileNotFoundError), None)
+    upload.add(PART)
+    with pytest.raises(StoreError) as refused:
+        upload.complete(b"")
+    assert refused.value.strerror == "its parts are gone: somebody has aborted the upload"
+
+
+def test_one_that_is_replaced_has_to_be_the_one_that_was_there() -> None:
+    store = Forgetful(None)
+    upload = S3Upload(URL, store, ObjectState(size=3, identity='ETag "e"'))
+    upload.add(PART)
+    upload.complete(b"")
+    assert store.asked[-1] == ("complete_multipart_upload", '"e"')
+
+
+def test_a_store_that_knows_no_conditions_is_asked_without() -> None:
+    store = Forgetful(None)
+    upload = S3Upload(URL, store, None)
+    upload.add(PART)
+    upload.complete(b"")
+    assert store.asked[-2:] == [("complete_multipart_upload", "*"), ("complete_multipart_upload", "")]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"), [("s3://none/k", "there is no such bucket"), (f"s3://{BUCKET}/k", "")], ids=["none", "there"]
+)
+def test_that_it_could_be_written_is_tried_without_writing(store: Any, server: S3Server, url: str, told: str) -> None:
+    if told:
+        with pytest.raises(StoreError) as refused:
+            S3Upload(url, store, None).check()
+        assert refused.value.strerror == told
+    else:
+        S3Upload(url, store, None).check()
+    assert (server.names(), server.uploads()) == ([], [])
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+import fsspec
+from orchestrator.stores.s3_upload import S3Upload
+url, notes, parts, options = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+upload = S3Upload(url, fsspec.filesystem("s3", **options), None, notes)
+for _ in range(parts):
+    upload.add(b"x" * 5 * 1024 * 1024)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_aborted_by_the_next_and_what_one_at_work_has_is_not(
+    store: Any, server: S3Server, tmp_path: Path
+) -> None:
+    notes = tmp_path / "orchestrator.db.uploads"
+    options = json.dumps(
+        {"key": "a", "secret": "b", "endpoint_url": server.environment["AWS_ENDPOINT_URL"]}
+    )  # fmt: skip
+    for parts in (1, 2):
+        process = subprocess.run([sys.executable, "-c", KILLED, URL, str(notes), str(parts), options], check=False)
+        assert process.returncode == -signal.SIGKILL
+    assert server.uploads() == [KEY]  # the second has aborted what the first had left
+
+    at_work = S3Upload(f"s3://{BUCKET}/another", store, None, notes)
+    at_work.add(PART)
+    assert server.uploads() == ["another"]
+    next_one = S3Upload(URL, store, None, notes)
+    next_one.add(PART)
+    assert sorted(server.uploads()) == ["another", KEY]
+    for each in (at_work, next_one):
+        each.abort()
+    assert (server.uploads(), notes.exists()) == ([], False)
+
+
+def test_one_that_began_and_was_not_noted_yet_is_found_by_its_key_and_its_time(tmp_path: Path) -> None:
+    (tmp_path / "left.json").write_text(json.dumps({"url": URL}))
+    (tmp_path / "cut.json").write_text('{"ur')
+    now = datetime.fromtimestamp((tmp_path / "left.json").stat().st_mtime, UTC)
+    store = Forgetful(None)
+    store.uploads = [
+        {"Key": KEY, "UploadId": "ours", "Initiated": now + timedelta(seconds=5)},
+        {"Key": KEY, "UploadId": "of another time", "Initiated": now - timedelta(hours=1)},
+        {"Key": f"{KEY}.gz", "UploadId": "of another object", "Initiated": now},
+    ]
+    assert abort_leftovers(tmp_path, S3Upload(URL, store, None)._abort_leftover) == 1
+    assert [told for operation, told in store.asked if operation == "abort_multipart_upload"] == ["ours"]
+    assert not tmp_path.exists()
+
+
+def test_a_note_of_an_upload_that_cannot_be_aborted_now_stays(tmp_path: Path) -> None:
+    (tmp_path / "left.json").write_text(json.dumps({"url": URL, "upload": "u"}))
+
+    def nobody_there(*_: object) -> None:
+        raise ConnectionError
+
+    assert abort_leftovers(tmp_path, nobody_there) == 0
+    note = UploadNote(tmp_path, URL)
+    assert abort_leftovers(tmp_path, lambda *_: None) == 1, "the one that is locked is somebody's"
+    note.ended()
+    assert not tmp_path.exists()
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_refused(store: Any, server: S3Server) -> None:
+    server.put("in/large", b"a" * (20 * MIB))
+    with opened(DriverSource(f"s3://{BUCKET}/in/large", store), sleep=lambda _: None) as stream:
+        stream.read(MIB)
+        server.put("in/large", b"b" * (20 * MIB))
+        with pytest.raises(StoreError) as refused:
+            stream.read()
+    assert refused.value.strerror == "it was changed meanwhile"
