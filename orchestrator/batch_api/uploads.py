@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 from anyio import to_thread
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from orchestrator.api.batch_api.file_store import FileStore, new_id
 from orchestrator.api.batch_api.refusals import RefusalKind, RequestRefusedError
@@ -93,6 +93,8 @@ class _Upload:
                 return await anext(stream, b"")
         except TimeoutError:
             raise FormError(f"nothing more came for {SILENT_S_MAX:.0f} s") from None
+        except ClientDisconnect:  # nobody hears that any more
+            raise FormError("the form was cut off") from None
 
     def _add(self, piece: bytes) -> None:
         self._size += len(piece)

@@ -6,15 +6,19 @@ from typing import Any
 
 import anyio
 import pytest
-from openai import AsyncOpenAI, BadRequestError, NotFoundError
+from msgspec.structs import replace
+from openai import AsyncOpenAI, BadRequestError, ConflictError, NotFoundError
 from openai.types import Batch
 
 from orchestrator.api.admin.run_admin import delete
 from orchestrator.api.runs.process_commands import control
 from orchestrator.emulator.jobs.jobs import WorkerResult
+from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.command_requests import ControlAction
+from orchestrator.units import DAY_US
 from tests.api.desk import desk
-from tests.batch_api.harness import CHAT, MODEL, Site, batch_api, ended, lines, posted, request, rows_of
+from tests.batch_api.harness import CHAT, MODEL, Site, at_files, batch_api, ended, lines, posted, request, rows_of
+from tests.core.batch_api.test_posted_batch import BATCH
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -101,6 +105,41 @@ async def test_what_is_wrong_with_a_file_is_told_by_lines_and_nothing_is_sent(tm
         assert not shop.service.counts.submitted
 
 
+async def test_more_requests_than_a_batch_may_have_and_longer_ones_than_a_worker_takes_are_refused(
+    tmp_path: Path,
+) -> None:
+    text = lines([request(0, padding="x" * 11_000_000), *(request(n) for n in range(1, 9))])
+    async with desk(tmp_path) as shop, batch_api(shop, BatchApiSettings(rows_max=3)) as site:
+        client = site.client()
+        batch = await ended(client, await posted(client, text))
+        assert batch.errors is not None
+        found = [(each.line, each.code) for each in batch.errors.data or []]
+        assert found == [(1, "request_too_large"), (4, "too_many_requests")]
+
+
+async def test_what_nobody_could_begin_with_in_time_has_expired_and_what_is_gone_is_told(tmp_path: Path) -> None:
+    async with desk(tmp_path) as shop, batch_api(shop) as site:
+        client, now = site.client(), site.ledger.now()
+        late = replace(BATCH, id="batch_late", created_at=now, expires_at=now)
+        gone = replace(BATCH, id="batch_gone", created_at=now, expires_at=now + DAY_US)
+        for each in (late, gone):
+            await site.ledger.runs.posted.batches.add(each)
+        await posted(client, lines([request(0)]))  # somebody asks for something
+        assert (await ended(client, await client.batches.retrieve("batch_late"))).status == "expired"
+        found = await ended(client, await client.batches.retrieve("batch_gone"))
+        assert found.errors is not None
+        assert [each.code for each in found.errors.data or []] == ["file_not_found"]
+
+
+async def test_a_file_that_is_to_be_read_for_a_batch_is_not_removed(tmp_path: Path) -> None:
+    async with at_files(tmp_path) as site:
+        client = site.client()
+        batch = await posted(client, lines([request(0)]))
+        with pytest.raises(ConflictError):
+            await client.files.delete(batch.input_file_id)
+        assert batch.input_file_id in site.stored
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -154,7 +193,7 @@ async def begun(client: AsyncOpenAI, text: bytes) -> Batch:
     return batch
 
 
-async def slow(site: Site, n: int = 20, **more: Any) -> tuple[Any, Any]:
+async def slow(site: Site, n: int = 10, **more: Any) -> tuple[Any, Any]:
     """A batch under way, of which some requests have ended."""
     client = site.client()
     batch = await posted(client, lines([request(each) for each in range(n)]), **more)
@@ -166,14 +205,14 @@ async def slow(site: Site, n: int = 20, **more: Any) -> tuple[Any, Any]:
 
 
 async def test_a_batch_is_cancelled_and_what_was_done_is_there(tmp_path: Path) -> None:
-    async with desk(tmp_path, workers=2, seconds=lambda _: 20.0) as shop, batch_api(shop) as site:
+    async with desk(tmp_path, workers=2, seconds=lambda _: 5.0) as shop, batch_api(shop) as site:
         client, batch = await slow(site)
         assert (await client.batches.cancel(batch.id)).status == "cancelling"
         batch = await ended(client, await client.batches.cancel(batch.id))
         assert (batch.status, batch.cancelled_at is not None) == ("cancelled", True)
         results, errors = await rows_of(client, batch.output_file_id), await rows_of(client, batch.error_file_id)
         assert results
-        assert len(results) + len(errors) == 20
+        assert len(results) + len(errors) == 10
         assert {each["error"]["code"] for each in errors.values()} == {"batch_cancelled"}
         with pytest.raises(BadRequestError, match="Cannot cancel a batch with status 'cancelled'"):
             await client.batches.cancel(batch.id)
@@ -188,14 +227,14 @@ async def test_a_batch_that_is_cancelled_before_it_was_read_ends_without_files(t
 
 
 async def test_what_is_late_has_expired_and_stands_in_the_file_of_errors(tmp_path: Path) -> None:
-    async with desk(tmp_path, workers=2, seconds=lambda _: 20.0) as shop, batch_api(shop) as site:
-        client, batch = await slow(site, window="1m")
+    async with desk(tmp_path, workers=2, seconds=lambda _: 5.0) as shop, batch_api(shop) as site:
+        client, batch = await slow(site, window="9s")
         batch = await ended(client, batch)
         assert (batch.status, batch.expired_at is not None) == ("expired", True)
-        assert (batch.expired_at or 0) - batch.created_at < 90
+        assert (batch.expired_at or 0) - batch.created_at < 60
         results, errors = await rows_of(client, batch.output_file_id), await rows_of(client, batch.error_file_id)
         assert results
-        assert len(results) + len(errors) == 20
+        assert len(results) + len(errors) == 10
         assert {each["error"]["code"] for each in errors.values()} == {"batch_expired"}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from openai import AuthenticationError, BadRequestError, NotFoundError
+from openai import AuthenticationError, BadRequestError, InternalServerError, NotFoundError
 from openai.types.file_create_params import ExpiresAfter
 
 from orchestrator.api.batch_api.file_store import UNCLAIMED_US
@@ -103,6 +103,16 @@ async def test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_h
         await anyio.sleep(2 * 86_400)
         await site.store.tidy()
         assert usual.id not in site.stored
+
+
+async def test_a_file_that_cannot_be_kept_is_told_without_our_paths_and_may_be_sent_again(tmp_path: Path) -> None:
+    async with at_files(tmp_path) as site:
+        site.store.folder.rmdir()
+        with pytest.raises(InternalServerError) as failed:
+            await site.client().files.create(file=b"{}", purpose="batch")
+        assert str(tmp_path) not in str(failed.value)
+        site.store.make_folder()
+        assert (await site.client().files.create(file=b"{}", purpose="batch")).id in site.stored
 
 
 async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path: Path) -> None:

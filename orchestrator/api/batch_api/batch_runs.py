@@ -20,6 +20,7 @@ from orchestrator.api.outcomes.row_input import input_reading
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedError, PostedState
+from orchestrator.core.text.wording import counted
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import InputError, StoppedError, UsageError
@@ -78,6 +79,9 @@ class BatchRuns:
         if checked.errors:
             return [*checked.errors]
         assert checked.model is not None
+        self.console.info(
+            f"{batch.id}: {counted(checked.rows, 'request')} of {batch.owner or 'a program'} for {checked.model}"
+        )
         await self._take_in(batch, checked.model, checked.rows)
         return []
 
