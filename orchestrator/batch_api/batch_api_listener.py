@@ -33,7 +33,8 @@ class _ToBeMade:
 
 class BatchApi:
     """One that listens at `address`, which it has once it is made. Raises `UsageError` where that cannot be had, where
-    a key is missing, and where it would let anybody in. Used as a context manager, which frees the address.
+    a key or all models are missing, where there can be no runs of one, and where it would let anybody in. Used as a
+    context manager, which frees the address.
     """
 
     def __init__(
@@ -48,6 +49,11 @@ class BatchApi:
             )
         if len({*self._keys.values()}) < len(self._keys):
             raise UsageError("two of the keys of [batch-api] are the same key: nobody could be told apart by them")
+        if not models:
+            raise UsageError(
+                f"{command_flags.BATCH_API}: the configuration file names no model that could be asked; write there"
+                ' [models."org/name"] and, below it, endpoint = "abc123"'
+            )
         for each in models.values():
             check_model(each)
         self._settings = settings

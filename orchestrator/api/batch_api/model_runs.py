@@ -6,6 +6,7 @@ from orchestrator.api.batch_api.file_store import FileStore
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.settings_check import check_run_endpoint, check_usable
 from orchestrator.core.batch_api.posted_batch import PostedBatch
+from orchestrator.errors import UsageError
 from orchestrator.settings import run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
@@ -38,7 +39,10 @@ async def model_run(
 
 
 def check_model(choices: Choices) -> None:
-    """Raises `UsageError` where there can be no runs of a model that is served so."""
+    """Raises `UsageError`, with the place, where there can be no runs of a model that is served so."""
     settings, endpoint = choices.run_settings(), choices[run_request.ENDPOINT] or ""
-    check_usable(settings, choices.origin)
-    check_run_endpoint(settings, endpoint, choices.members, choices.origin)
+    try:
+        check_usable(settings, choices.origin)
+        check_run_endpoint(settings, endpoint, choices.members, choices.origin)
+    except UsageError as error:
+        raise UsageError(f"{choices.origin(run_request.ENDPOINT)}: {error.message}") from None

@@ -18,6 +18,7 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
+from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.setting import Setting
@@ -69,7 +70,11 @@ def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
 
     settings = choose(flags, environ, BATCH_API).build(BatchApiSettings)
     models = read_models(flags.get(command_flags.CONFIG.name), environ)
-    return BatchApi(command_flags.BATCH_API.value_type.read((text,)), settings, models, environ)
+    try:
+        address = command_flags.BATCH_API.value_type.read((text,))
+    except UsageError as error:
+        raise UsageError(f"{command_flags.BATCH_API}: {error}") from None
+    return BatchApi(address, settings, models, environ)
 
 
 @at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, command_flags.BATCH_API, key_needed=True)

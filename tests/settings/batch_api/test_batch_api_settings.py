@@ -90,19 +90,24 @@ def test_what_is_wrong_with_a_model_is_said_with_its_place(tmp_path: Path, text:
 
 def test_a_model_that_cannot_be_served_so_is_refused_before_anything_begins(tmp_path: Path) -> None:
     models = read_models(written(tmp_path, '[models.m]\nendpoint = "https://host.example/v1"'), {})
-    with pytest.raises(UsageError, match="what is there has no queue"):
+    with pytest.raises(UsageError, match=r"endpoint in \[models.m\] of .*: .* what is there has no queue"):
         BatchApi(LOOPBACK, BatchApiSettings(), models, {})
 
 
-def test_it_listens_for_all_only_where_there_are_keys_which_are_all_set_and_all_different() -> None:
+def test_it_listens_for_all_only_where_there_are_keys_which_are_all_set_and_all_different(tmp_path: Path) -> None:
+    models = read_models(written(tmp_path, '[models.m]\nendpoint = "abc123"'), {})
     keys = BatchApiSettings(keys={"a": "A", "b": "B"})
     with pytest.raises(UsageError, match="has no keys"):
-        BatchApi(Address("0.0.0.0", 0), BatchApiSettings(), {}, {})
+        BatchApi(Address("0.0.0.0", 0), BatchApiSettings(), models, {})
     with pytest.raises(UsageError, match="b has its key in B"):
-        BatchApi(LOOPBACK, keys, {}, {"A": "x"})
+        BatchApi(LOOPBACK, keys, models, {"A": "x"})
     with pytest.raises(UsageError, match="the same key"):
-        BatchApi(LOOPBACK, keys, {}, {"A": "x", "B": "x"})
-    with BatchApi(Address("0.0.0.0", 0), keys, {}, {"A": "x", "B": "y"}) as api:
+        BatchApi(LOOPBACK, keys, models, {"A": "x", "B": "x"})
+    with pytest.raises(UsageError, match="names no model"):
+        BatchApi(LOOPBACK, BatchApiSettings(), {}, {})
+    with BatchApi(Address("0.0.0.0", 0), keys, models, {"A": "x", "B": "y"}) as api:
         assert api.url.endswith("/v1")
-    with BatchApi(LOOPBACK, BatchApiSettings(), {}, {}) as first, pytest.raises(UsageError, match="another program"):
-        BatchApi(Address("127.0.0.1", int(first.url.split(":")[2].split("/")[0])), BatchApiSettings(), {}, {})
+    with BatchApi(LOOPBACK, BatchApiSettings(), models, {}) as first:
+        port = int(first.url.split(":")[2].removesuffix("/v1"))
+        with pytest.raises(UsageError, match="another program"):
+            BatchApi(Address("127.0.0.1", port), BatchApiSettings(), models, {})
