@@ -102,7 +102,7 @@ def of_page(page: str, flags: Mapping[str, set[str]]) -> set[str]:
 
 def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> set[str]:
     """The flags that may stand in this line of code."""
-    if re.search(r"\b(python -m|pytest|mypy)\b", line):
+    if re.search(r"\b(python -m|python3 -m|pytest|mypy|useradd|systemctl|podman|pip install)\b", line):
         return set(re.findall(r"--[a-z-]+", line))  # other programs'
     words = re.search(r"\borchestrator ([a-z]+)(?: ([a-z]+))?", line)
     if words is None:

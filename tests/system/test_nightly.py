@@ -1,6 +1,5 @@
-"""The example of a nightly batch, as it stands: its pipeline, its units, and what Airflow runs."""
+"""The example of a nightly batch, as it stands: its pipeline, and what Airflow runs."""
 
-import configparser
 import json
 import re
 import shlex
@@ -36,15 +35,3 @@ def test_the_command_of_airflow_carries_out_the_flow_of_its_interval_once(desk: 
     assert flows[0]["ended_at"] == flows[1]["ended_at"]
     [row] = desk.rows("nightly/out/2027-03-28.jsonl")
     assert "lighthouse" in json.dumps(row["output"])
-
-
-@pytest.mark.parametrize("unit", ["orchestrator.service", "orchestrator-tick.service"])
-def test_the_units_start_commands_that_there_are(unit: str, desk: Desk) -> None:
-    found = configparser.ConfigParser(interpolation=None)
-    found.optionxform = str  # type: ignore[method-assign, assignment]  # names of units have capitals
-    found.read(NIGHTLY / unit)
-    program, *arguments = shlex.split(found["Service"]["ExecStart"])
-    assert program.endswith("/bin/orchestrator")
-    flags = desk.call("help", arguments[0]).stdout
-    assert all(word in flags for word in arguments if word.startswith("--"))
-    assert ("WatchdogSec" in found["Service"]) == (found["Service"]["Type"] == "notify")
