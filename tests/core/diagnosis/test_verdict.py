@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.diagnosis.verdict import MARKS, OVER, RunFigures, RunStanding, RunVerdict, utc_minute, verdict_on
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 
@@ -95,6 +96,17 @@ def test_a_run_that_has_work_left(changes: dict[str, object], standing: RunStand
     found = of(**changes)
     assert (found.standing, found.sentence) == (standing, sentence)
     assert not found.is_over
+
+
+def test_while_batches_wait_no_pace_tells_when_it_is_over() -> None:
+    waits = BatchesOutlook(waiting=1, waiting_rows=10, waits_since=NOON - 5 * MINUTE_US)
+    found = of(batches=waits, jobs_per_s=40 / 600, counts={"outstanding": 10, "succeeded": 3})
+    assert found.eta_at is None
+    assert found.sentence == f"All is sent. 10 of 13 to go; {waits.sentence(NOON)}."
+    runs = BatchesOutlook(running=1, running_rows=10, ended_rows=5, ends_at=NOON + 10 * MINUTE_US)
+    found = of(batches=runs, jobs_per_s=0.0, counts={"outstanding": 10, "succeeded": 3})
+    assert found.sentence == f"All is sent. 10 of 13 to go; {runs.sentence(NOON)}; done about 12:10 UTC."
+    assert of(batches=runs, is_worked_on=False).sentence == of(is_worked_on=False).sentence
 
 
 def test_when_it_will_be_over_and_whether_that_is_in_time() -> None:

@@ -7,6 +7,9 @@ ROUTES = "tests/emulator/job_api/test_batch_routes.py::"
 CLIENT = "tests/client/test_batches_emulated.py::"
 MEANT = "tests/core/lanes/test_batch_outcomes.py::"
 LOST = "tests/engine/batches/test_lost_answers.py::"
+ENDS = "tests/engine/batches/test_ends.py::"
+WORK = "tests/engine/batches/test_batch_work.py::"
+EPISODES = "tests/engine/flows/test_run_episodes.py::"
 HIDDEN = "tests/engine/batches/test_hidden_endpoint.py::"
 
 FAULTS: tuple[Fault, ...] = (
@@ -76,5 +79,33 @@ FAULTS: tuple[Fault, ...] = (
         new="if not isinstance(listed, BatchList) or remote_id is None:\n    return True",
         tests=(HIDDEN + "test_while_an_endpoint_is_unknown_none_of_its_batches_is_taken_for_gone",),
         worlds=("batches", 100, 60),
+    ),
+    Fault(
+        name="a row that people have cancelled in its batch is sent again",
+        path="orchestrator/engine/batches/page_reader.py::PageReader._step_of_rest",
+        old="if said.is_cancelled and job.id in cancelled:",
+        new="if False:",
+        tests=(ENDS + "test_a_row_that_people_cancel_stays_in_its_batch_and_is_never_sent_again",),
+    ),
+    Fault(
+        name="what a batch has executed costs as much as by /run",
+        path="orchestrator/core/gates/ended_executions.py::is_in_batch",
+        old="return step.before.batch is not None and by in (None, step.before.submission)",
+        new="return False",
+        tests=(WORK + "test_what_batches_have_executed_costs_less_and_the_rest_does_not",),
+    ),
+    Fault(
+        name="when a run ends is told by its pace though its batches wait",
+        path="orchestrator/core/diagnosis/verdict.py::_eta_at",
+        old="if run.batches is not None:",
+        new="if False:",
+        tests=("tests/core/diagnosis/test_verdict.py::test_while_batches_wait_no_pace_tells_when_it_is_over",),
+    ),
+    Fault(
+        name="that batches wait is told as a standstill",
+        path="orchestrator/api/inspect/standstill.py::_look",
+        old="is_expected=found is not None and found.cause is Cause.BATCH_WAITS,",
+        new="is_expected=False,",
+        tests=(EPISODES + "test_that_batches_wait_is_told_to_nobody_and_that_one_is_stuck_once",),
     ),
 )
