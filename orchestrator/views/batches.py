@@ -11,6 +11,13 @@ from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.batches.why import Why
 
 
+class NoBatch(msgspec.Struct, frozen=True):
+    """The service makes no batch, in its words, since then (microseconds UTC)."""
+
+    reason: str
+    since: int
+
+
 class BatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How one stands. Times are microseconds UTC."""
 

@@ -34,6 +34,7 @@ def with_batches(plan: Plan, *, share: float = 1 / 7) -> Plan:
     chance = random.Random(f"batches {plan.seed}")
     if chance.random() >= share or plan.resumable or plan.via is not Via.QUEUE or plan.time_scale != 1.0:
         return plan
+    has_active_drafts = random.Random(f"drafts {plan.seed}").random() < 1 / 4
     has_ids, stuck = chance.random() < 1 / 2, _stuck(plan.seed)
     return msgspec.structs.replace(
         plan,
@@ -47,9 +48,9 @@ def with_batches(plan: Plan, *, share: float = 1 / 7) -> Plan:
             kept_s=chance.choice((240.0, 600.0)),
             wait_s=chance.choice((1.0, 15.0)),
             repeats=chance.choice((0, 50)),
-            active_max=chance.choice((2, 10)),
+            active_max=max(chance.choice((2, 10)), 10 * has_active_drafts),  # those of nobody are never ended
             limit_status=chance.choice((400, 409, 429)),
-            has_active_drafts=chance.random() < 1 / 4,
+            has_active_drafts=has_active_drafts,
             page_max=chance.choice((3, 50)),
             strangers=chance.choice((0, 0, 1, 3)),
             leaves_s=LEAVES_S if stuck else None,

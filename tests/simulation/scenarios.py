@@ -289,7 +289,7 @@ def scaling(seed: int) -> Plan:
 def batches(seed: int) -> Plan:
     """Jobs that leave in batches of the service, in a world of the swarm."""
     plan = msgspec.structs.replace(
-        swarm(seed), scenario="batches", resumable=False, via=Via.QUEUE, at_url=False, time_scale=1.0
+        swarm(seed), scenario="batches", resumable=False, via=Via.QUEUE, at_url=False, time_scale=1.0, pods=None
     )
     return with_batches(plan, share=1.0)
 

@@ -95,6 +95,8 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
             )
             for each in stuck
         ],
+        no_batch=None if said.no_batch is None else said.no_batch.reason,
+        no_batch_us=0 if said.no_batch is None else now - said.no_batch.since,
         timeout_ms=run.settings.policy.execution_timeout_ms,
         members=[
             MemberTrouble(endpoint=each.endpoint, why=each.why, is_tried=each.state is MemberState.TRIED)

@@ -37,6 +37,7 @@ class Cause(StrEnum):
     SERVICE_FAILS = "service-fails"
     MEMBER_UNWELL = "member-unwell"
     MEMBERS_DIFFER = "members-differ"
+    BATCH_REFUSED = "batch-refused"
     BATCH_STUCK = "batch-stuck"
     BATCH_WAITS = "batch-waits"
     TRYING = "trying"

@@ -88,6 +88,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     stuck_batches: Sequence[StuckBatch] = ()
     """Those of its batches of which nothing comes any more, by what the process at work says."""
 
+    no_batch: str | None = None
+    """Why the service makes no batch for it, in its words, by what the process at work says."""
+
+    no_batch_us: int = 0
+    """For how long that is so."""
+
     timeout_ms: int | None = None
     """How long an execution of it may take, as it says itself; None: each endpoint goes by what is set of it."""
 

@@ -102,6 +102,8 @@ def _of_run(facts: NeedFacts, found: Finding, run: RunState, place: RunPlace) ->
     if found.cause is Cause.RESULTS_EXPIRE:
         expires_at = facts.diagnosis.now + (run.safe_us or 0)
         return replace(need, kind=NeedKind.EXPIRING, expires_at=expires_at, since=since)
+    if found.cause is Cause.BATCH_REFUSED:
+        return replace(need, since=facts.diagnosis.now - run.no_batch_us, cure=Cure.CHANGE_BRAKES)
     if found.cause is Cause.BATCH_STUCK:
         quiet_us = max(each.quiet_us for each in run.stuck_batches)
         return replace(need, since=facts.diagnosis.now - quiet_us, cure=Cure.CHANGE_BRAKES)

@@ -21,6 +21,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     run_rules.different_members,
     run_rules.webhooks,
     run_rules.stuck_batches,
+    run_rules.refused_batches,
     run_rules.waiting_batches,
     limit_rules.binding_limits,
     limit_rules.unwanted,

@@ -264,6 +264,19 @@ def stuck_batches(facts: Facts) -> Iterator[Finding]:
         yield finding(Cause.BATCH_STUCK, run.name, sentence, said, *more, advice=advice)
 
 
+def refused_batches(facts: Facts) -> Iterator[Finding]:
+    """For which runs the service makes no batch, for as long as nothing of theirs would make room there."""
+    for run in facts.open_runs if facts.is_worked_on else ():
+        if run.no_batch is None or not run.queued or run.no_batch_us < BATCH_WAITS_US:
+            continue
+        advice = (
+            "see in the service's console which batches there are, drafts among them; what is left leaves by /run"
+            f" once it is to be finished by a time, by the flag of: {facts.next_step(NextStep.CHANGE_BRAKES, run)}"
+        )
+        since = f"for {rough_duration(run.no_batch_us)}; {run.queued:,} queued"
+        yield finding(Cause.BATCH_REFUSED, run.name, f"no batch is made for it: {run.no_batch}", since, advice=advice)
+
+
 def waiting_batches(facts: Facts) -> Iterator[Finding]:
     """Which runs wait for the service to begin with their batches, for which it promises no time."""
     for run in facts.open_runs if facts.is_worked_on else ():

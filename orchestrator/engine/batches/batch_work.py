@@ -26,7 +26,7 @@ from orchestrator.engine.sending.claim_turns import ClaimTurns
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.units import MINUTE_US, SECOND_US
-from orchestrator.views.batches import BatchStatus, batch_status
+from orchestrator.views.batches import BatchStatus, NoBatch, batch_status
 
 LINGER_US: Final = 20 * SECOND_US
 """For so long after its latest rows a draft waits for others, where none is queued."""
@@ -84,6 +84,11 @@ class BatchWork:
                     overtaken_before=self._overtaken_before.get(run, 0),
                     asked_at=found.asked_at or None,
                 )
+
+    def none_for(self, run: int) -> NoBatch | None:
+        """That the service makes no batch for `run`, whose jobs leave in such, where that is so."""
+        sending = self._turns.runs.get(run)
+        return None if sending is None or sending.builder.via is not Via.BATCH else self._steps.drafts.refused
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled, first with the batches that an earlier process has left."""

@@ -21,6 +21,7 @@ from orchestrator.engine.batches.batch_requests import BatchRequests, asked_s
 from orchestrator.engine.batches.open_batch import OpenBatch
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
+from orchestrator.views.batches import NoBatch
 
 LOST: Final = (
     "the answer to the making of a batch is lost: if it was made, an empty draft stays at the service, which costs"
@@ -38,6 +39,9 @@ class Drafts:
     refusals: int = 0
     """How often in a row no other batch was made."""
 
+    refused: NoBatch | None = None
+    """Since when the service refuses to make one; None where it does not."""
+
     async def begin(self, run: int) -> OpenBatch | None:
         """Makes a batch for rows of `run`; None where there is none, or nobody knows."""
         batches = self.ledger.runs.batches
@@ -45,12 +49,14 @@ class Drafts:
         outcome = await self.requests.change(lambda calls, permit: calls.create(permit))
         match outcome:
             case BatchChanged(batch=made) if made is not None:
-                self.refusals = 0
+                self.refusals, self.refused = 0, None
                 return OpenBatch(batch=await batches.move(batch, BatchStage.DRAFT, remote_id=made.id))
             case BatchChanged() | Uncertain() | Gone():
                 await self.leave(OpenBatch(batch=batch))
             case Deferred(reason=reason) | BatchRefused(reason=reason):
                 await batches.move(batch, BatchStage.DROPPED, why=Why.REFUSED)
+                since = self.endpoint.clock.now() if self.refused is None else self.refused.since
+                self.refused = NoBatch(reason, since)
                 if not self.refusals:
                     self.endpoint.warn(f"no other batch is made for now: {reason}; it is tried again")
             case Pointless(reason=reason):

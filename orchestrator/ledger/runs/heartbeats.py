@@ -21,7 +21,7 @@ from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
-from orchestrator.views.batches import BatchStatus, outlook_of
+from orchestrator.views.batches import BatchStatus, NoBatch, outlook_of
 from orchestrator.views.members import MemberStatus
 from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
 
@@ -108,6 +108,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
 
     batches: tuple[BatchStatus, ...] = ()
     """Those of its batches at the service about which something is to be done still."""
+
+    no_batch: NoBatch | None = None
+    """That the service makes no batch for it."""
 
     workers: WorkersNow | None = None
     """How the workers of its endpoint stand, where these follow what it needs."""

@@ -64,6 +64,11 @@ def test_a_batch_that_is_stuck_is_one_since_nothing_comes_of_it() -> None:
     assert (need.cure, need.cause.partition(" ")[0]) == (Cure.CHANGE_BRAKES, "batch_7")
 
 
+def test_a_run_for_which_no_batch_is_made_is_one_since_then() -> None:
+    [need] = of(replace(RUN, no_batch="the service refused it (400)", no_batch_us=HOUR_US))
+    assert (need.kind, need.since, need.cure) == (NeedKind.FINDING, NOW - HOUR_US, Cure.CHANGE_BRAKES)
+
+
 def test_what_people_have_paused_needs_nobody() -> None:
     assert of(replace(RUN, is_paused=True)) == ()
 

@@ -154,6 +154,16 @@ def test_batches_that_wait_for_long_are_told_and_need_nobody() -> None:
     assert Cause.BATCH_WAITS not in found(waiting, NOBODY)
 
 
+def test_a_run_for_which_no_batch_is_made_needs_somebody() -> None:
+    refused = replace(RUN, no_batch="the service refused it (400)", no_batch_us=HOUR_US)
+    [told] = of(refused)
+    assert (told.cause, told.needs_person) == (Cause.BATCH_REFUSED, True)
+    assert told.sentence == "no batch is made for it: the service refused it (400)"
+    assert found(replace(refused, no_batch_us=MINUTE_US)) == []
+    assert found(replace(refused, counts={"outstanding": 3})) == []
+    assert Cause.BATCH_REFUSED not in found(refused, NOBODY)
+
+
 def test_a_batch_that_is_stuck_needs_somebody() -> None:
     stuck = StuckBatch(batch="batch_7", rows=5_000, ended=0, quiet_us=13 * HOUR_US)
     [told] = of(replace(RUN, stuck_batches=(stuck,)))

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -13,9 +14,11 @@ from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.jobs import WorkerResult
+from orchestrator.views.batches import NoBatch
 from tests.engine.batches.batched import BATCH, batched
 from tests.factories import S
-from tests.simulation.world import ENDPOINT
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import ENDPOINT, SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -173,6 +176,27 @@ async def test_what_batches_have_executed_costs_less_and_the_rest_does_not(tmp_p
         assert told.spent is not None
         assert brakes is not None
         assert [told.spent.amount, brakes.spent.amount] == pytest.approx([cost, cost])
+
+
+async def test_it_is_said_since_when_the_service_makes_no_batch_and_no_more_once_it_does(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, batch=BatchRules(append_ids=True, active_max=1, has_active_drafts=True))
+    theirs = service.batches.create(ENDPOINT, [], clock.now())
+    async with batched(tmp_path, rows=5, service=service, clock=clock) as b:
+
+        def none() -> NoBatch | None:
+            return b.p.engine.report().of(b.p.run.id).no_batch
+
+        began_at = clock.now()
+        await anyio.sleep(1_200)
+        told = none()
+        assert told is not None
+        assert told.since - began_at < 60 * S
+        assert "at most 1 active" in told.reason
+        service.batches.cancel(ENDPOINT, theirs.id, clock.now())
+        await b.p.until(State.OUTSTANDING)
+        assert none() is None
+        await b.p.finish()
 
 
 async def test_rows_are_packed_as_soon_as_it_is_known_that_executions_work(tmp_path: Path) -> None:
