@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.account.endpoints.gpu_pools import gpu_types
 from orchestrator.account.name_lookup import id_of
 from orchestrator.account.pods.pod_record import Pod
 from orchestrator.account.pods.pods import Pods
@@ -15,6 +16,7 @@ from orchestrator.account.pods.specs import CpuRequest, GpuRequest, PodCreate
 from orchestrator.account.transport.fallback import PUBLIC
 from orchestrator.account.transport.rest_client import ProblemError, Rest
 from orchestrator.client import Service
+from orchestrator.core.gates.costs import Price
 from orchestrator.core.pods.pod_lease import ListedPod
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.service.account_interfaces import Interface
@@ -30,7 +32,27 @@ class _Template(msgspec.Struct):
     ports: list[str] | None = None
 
 
+class _GpuPrice(msgspec.Struct):
+    secure: float | None = None
+    community: float | None = None
+
+
+class _Gpu(msgspec.Struct):
+    id: str
+    price: _GpuPrice = msgspec.field(default_factory=_GpuPrice)
+
+
+class _CpuPrice(msgspec.Struct):
+    per_vcpu: float | None = msgspec.field(default=None, name="securePerVcpu")
+
+
+class _Cpu(msgspec.Struct):
+    id: str
+    price: _CpuPrice = msgspec.field(default_factory=_CpuPrice)
+
+
 _template: Final = msgspec.json.Decoder(_Template)
+_flavor: Final = msgspec.json.Decoder(_Cpu)
 
 
 class RunPods:
@@ -57,6 +79,20 @@ class RunPods:
                 f" {', '.join(found.ports or ()) or 'none'}"
             )
         return found_id
+
+    async def price(self, template: PodTemplate) -> Price | None:
+        """What a pod of `template` costs in an hour, as the catalog says of its hardware; where it may be of either
+        cloud, the dearer one counts. None where the catalog does not have it.
+        """
+        if template.gpu is None:
+            flavors = await self._rest.all("catalog cpus", "/v2/catalog/cpus", "cpus", _flavor.decode)
+            per_vcpu = next((each.price.per_vcpu for each in flavors if each.id == template.cpu), None)
+            return None if per_vcpu is None else _priced(per_vcpu, template.vcpus, f"vCPUs of {template.cpu}")
+        found = next((each.price for each in await gpu_types(self._rest, _Gpu) if each.id == template.gpu), _GpuPrice())
+        wanted = {"SECURE": (found.secure,), "COMMUNITY": (found.community,)}
+        of_cloud = wanted.get(template.cloud or "", (found.secure, found.community))
+        amounts = [each for each in of_cloud if each is not None]
+        return _priced(max(amounts), template.gpu_count, template.gpu) if amounts else None
 
     async def all(self) -> list[ListedPod]:
         """All that there are, but for members of clusters."""
@@ -94,6 +130,12 @@ class RunPods:
     async def terminate(self, pod: str) -> None:
         """Deletes it for good."""
         await self._pods.terminate(pod)
+
+
+def _priced(amount: float, count: int, what: str) -> Price:
+    return Price(
+        amount * count, f"as the catalog says of {count} {what}" if count > 1 else f"as the catalog says of {what}"
+    )
 
 
 def _seen(pod: Pod) -> ListedPod:

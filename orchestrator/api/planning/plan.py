@@ -3,7 +3,6 @@ service how it is, and has it planned (`core.planning`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -21,6 +20,7 @@ from orchestrator.api.foreground.forecast_line import (
 )
 from orchestrator.api.foreground.run import run
 from orchestrator.api.planning.endpoint_facts import endpoint_state, price_in_account, unwell, workers_in_account
+from orchestrator.api.planning.pod_facts import PodHistory, at_pods, known_pods, pod_history
 from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.jobs.lifecycle import ended
@@ -63,7 +63,8 @@ async def plan(
             asked, request.probe, rows=counted.rows, console=console or SilentConsole(), dependencies=given, stop=stop
         )
     places = endpoint_places(settings, endpoint_place(asked.endpoint, asked.connection.serverless_url))
-    done, executions = await _of_ledger(asked.ledger, given, asked.name, places)
+    done, executions, history = await _of_ledger(asked, given, settings, places)
+    counted = replace(counted, done=min(done, counted.rows))
     candidates: dict[Place, Candidate] = {}
 
     async def ask(place: Place, seen: list[ObservedExecution]) -> None:
@@ -72,12 +73,11 @@ async def plan(
     async with anyio.create_task_group() as group:
         for place, seen in zip(places, executions, strict=True):
             group.start_soon(ask, place, seen)
-    return plan_of_pool(
-        replace(counted, done=min(done, counted.rows)),
-        [candidates[place] for place in places],
-        terms_of(settings, given.clock.now()),
-        rule_of(settings),
-    )
+    terms, found = terms_of(settings, given.clock.now()), [candidates[place] for place in places]
+    if settings.pod_template is not None:
+        pods = await known_pods(history, request, settings, given, jobs=counted.jobs)
+        terms, found = replace(terms, pods=pods), [at_pods(each, pods, history, settings) for each in found]
+    return plan_of_pool(counted, found, terms, rule_of(settings))
 
 
 async def _candidate_at(
@@ -89,6 +89,8 @@ async def _candidate_at(
 ) -> Candidate:
     """One endpoint, with what the ledger knows of it (`executions`), and what it and its account say now."""
     connection = request.run.connection
+    if settings.pod_template is not None:  # nobody can be asked before there is any
+        return candidate(place, connection, settings, executions, request)
     state, trip_us = await endpoint_state(connection, given, place)
     if request.workers_there is None and not isinstance(settings.workers, int):
         request = replace(request, workers_there=await workers_in_account(connection, given, place))
@@ -100,15 +102,19 @@ async def _candidate_at(
 
 
 async def _of_ledger(
-    path: Path, given: Dependencies, name: str, places: Sequence[Place]
-) -> tuple[int, list[list[ObservedExecution]]]:
-    """How many jobs of the run are done, and what is known of executions at each endpoint."""
+    asked: RunRequest, given: Dependencies, settings: RunSettings, places: Sequence[Place]
+) -> tuple[int, list[list[ObservedExecution]], PodHistory]:
+    """How many jobs of the run are done, and what is known of executions at each endpoint, and of its pods."""
+    path = asked.ledger
     if not is_made(path):
-        return 0, [[] for _ in places]
+        return 0, [[] for _ in places], PodHistory()
     async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
-        run = await ledger.runs.named(name)
+        run = await ledger.runs.named(asked.name)
         counts: Mapping[str, int] = {} if run is None else await ledger.runs.counts(run=run.id)
-        return ended(counts), [await executions_at(ledger, each) for each in places]
+        if settings.pod_template is not None:
+            history = await pod_history(ledger, settings.pod_template, asked.connection.serverless_url)
+            return ended(counts), [[*history.executions]], history
+        return ended(counts), [await executions_at(ledger, each) for each in places], PodHistory()
 
 
 ENDING: Final = "-probe"

@@ -11,7 +11,6 @@ import typer
 
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
-from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.flags_to_requests import request_of_run, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
@@ -32,6 +31,7 @@ from orchestrator.settings.command_requests import (
     PlanRequest,
 )
 from orchestrator.settings.sources import Choices
+from orchestrator.settings.tables.pod_templates import PRICE_PER_HOUR
 from orchestrator.units import KIB, MIB, SECOND_US
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ INFEASIBLE_EXIT_CODE = 1
 """Something that was asked for cannot be kept."""
 
 
-def _carry_out(flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
+def _carry_out(flags: options.Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
     request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
     for line in warnings(request.run):
         streams.warn(line)
     raise typer.Exit(carry_out_plan(request, as_json=as_json))
 
 
-@also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
+@options.also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
 def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
     """Say when a run would end, and what it would cost, before it is sent.
 
@@ -130,6 +130,9 @@ def plan_lines(found: Plan) -> Iterator[str]:
     yield f"  input: {_input(found)}"
     if found.prefer is not None:
         yield f"  pool: {counted(len(found.members), 'member')}, {_PREFERS[found.prefer]}"
+    if found.pods is not None:
+        ready = f"ready in about {_for(found.pods.start_s)}, {found.pods.start_from}"
+        yield f"  pods: {found.pods.count:,} of {found.pods.template}, {ready}"
     yield f"  an execution: {_execution(found)}"
     where = f", {found.workers_from}" if found.workers_from else ""
     yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}{where}'}"
@@ -196,14 +199,23 @@ def _cost(found: Plan) -> Iterator[str]:
     cost = found.cost
     if cost is None:
         if found.executing_s is not None:
-            yield f"  cost: not known; {run_settings.PRICE_PER_SECOND} says what a second costs"
+            yield f"  cost: not known; {_priced_by(found)}"
         return
-    parts = ((cost.starting, "workers that start"), (cost.idle, "workers that wait"))
+    parts = ((cost.starting, "the start" if found.pods else "workers that start"), (cost.idle, "workers that wait"))
     shares = [f"{money(part)} for {what}" for part, what in parts if part]
     of_it = f", of it {' and '.join(shares)}" if shares else ""
     yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
-    yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
+    if found.pods is not None and found.pods.price_per_hour is not None:
+        yield f"  price: {money(found.pods.price_per_hour)} for an hour of a pod, {cost.price_from}"
+    else:
+        yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
     yield f"  not in it: {'; '.join(cost.not_included)}"
+
+
+def _priced_by(found: Plan) -> str:
+    if found.pods is None:
+        return f"{run_settings.PRICE_PER_SECOND} says what a second costs"
+    return f"{PRICE_PER_HOUR.key} in [pod-templates.{found.pods.template}] says what an hour of a pod costs"
 
 
 def _for(seconds: float) -> str:

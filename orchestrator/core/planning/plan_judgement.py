@@ -78,7 +78,7 @@ def of_terms(found: Forecast | None, money: Money | None, terms: Terms, *, worke
 
 
 def _needed(found: Forecast, within_us: int, workers: int) -> str:
-    if found.binds is not Bottleneck.WORKERS or within_us <= 0:
+    if found.binds is not Bottleneck.WORKERS or within_us <= 0 or not workers:
         return ""
     needed = -int(-workers * found.likely.finished_us // within_us)
     return f"; it would take about {counted(needed, 'worker')}"
@@ -144,11 +144,15 @@ def _missing(candidates: Sequence[Candidate]) -> list[str]:
     return missing + ([] if any(each.known.workers for each in candidates) else ["how many workers there are"])
 
 
-def helps(jobs: int, ways: Mapping[str, EndpointWay], rule: PoolRule, found: Forecast) -> Iterator[str]:
-    """What would make `jobs` faster, of which that is `found`, the most helpful first. `ways` are by endpoint."""
+def helps(
+    jobs: int, ways: Mapping[str, EndpointWay], rule: PoolRule, found: Forecast, *, pods: int = 0
+) -> Iterator[str]:
+    """What would make `jobs` faster, of which that is `found`, the most helpful first. `ways` are by endpoint; `pods`:
+    so many are that endpoint.
+    """
     saved = {
         told: found.likely.finished_us - joint_course(courses(jobs, [*then.values()], rule)).finished_us
-        for told, then in _others(ways)
+        for told, then in _others(ways, pods)
     }
     for told in sorted(saved, key=lambda each: -saved[each]):
         if saved[told] > HELPS_SHARE * found.likely.finished_us:
@@ -181,10 +185,14 @@ def _priced(
     return joint_course(found).finished_us, sum(each.executing_us / SECOND_US * price for each, price in paid)
 
 
-def _others(ways: Mapping[str, EndpointWay]) -> Iterator[tuple[str, Mapping[str, EndpointWay]]]:
+def _others(ways: Mapping[str, EndpointWay], pods: int) -> Iterator[tuple[str, Mapping[str, EndpointWay]]]:
     """Other ways, and how they are called."""
     for endpoint, way in ways.items():
         more = replace(way.workers, most=DOUBLE * way.workers.most)
+        if pods:
+            more = replace(more, warm=more.most)
+            yield f"{DOUBLE * pods} pods instead of {pods}", {**ways, endpoint: replace(way, workers=more)}
+            continue
         there = f" at {endpoint}" if len(ways) > 1 else ""
         told = f"{counted(more.most, 'worker')} instead of {way.workers.most:,}{there}"
         yield told, {**ways, endpoint: replace(way, workers=more)}

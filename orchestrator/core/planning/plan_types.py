@@ -35,6 +35,23 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.rows - self.done)
 
 
+class KnownPods(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that are to execute a batch."""
+
+    template: str
+    count: int
+    start_us: int
+    """How long it takes until they are ready."""
+
+    start_from: str
+    """Where that was found, for people."""
+
+    per_hour: float | None
+    """What each costs; None: nobody knows."""
+
+    price_from: str
+
+
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be kept. Times are microseconds."""
 
@@ -57,6 +74,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     batch_discount: int | None = None
     """By how much a second costs less in one, in millionths; None: nobody says."""
+
+    pods: KnownPods | None = None
+    """Those that execute it; None: an endpoint does."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +185,23 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
             yield "cost in batches: not known; a fifth to a third less is announced, and no price is documented"
 
 
+class PodsPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that are asked for, and paid by the hour until all is done."""
+
+    template: str
+    count: int
+    start_s: float
+    """How long it takes until they are ready, which is in all times of the plan."""
+
+    start_from: str
+    """Where that was found."""
+
+    price_per_hour: float | None
+    """What each costs; None: nobody knows."""
+
+    price_from: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a batch will go. Seconds; None: nobody knows."""
 
@@ -212,6 +249,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     members: tuple[MemberPlan, ...] = ()
     """Those of its pool, in the order in which they are preferred."""
+
+    pods: PodsPlan | None = None
+    """Those that execute it; None where an endpoint does."""
 
     batch: BatchPlan | None = None
     """What batches of the service's own make of it, where jobs leave in such: all else is by `/run` then."""

@@ -10,6 +10,7 @@ import msgspec
 
 from orchestrator.core.planning.batch_plan import planned_in_batches
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.forecast import Forecast
 from orchestrator.core.planning.plan_judgement import (
     doubts,
     doubts_of_lanes,
@@ -24,8 +25,9 @@ from orchestrator.core.planning.plan_judgement import (
     verdict,
 )
 from orchestrator.core.planning.plan_parts import Part, money_of, plan_parts
-from orchestrator.core.planning.plan_types import Batch, Candidate, Known, MemberPlan, Plan, Terms
+from orchestrator.core.planning.plan_types import Batch, Candidate, Known, MemberPlan, Money, Plan, Terms
 from orchestrator.core.planning.plan_workers import with_needed
+from orchestrator.core.planning.pod_plan import begun_later, pods_money, pods_plan
 from orchestrator.core.planning.pool_forecast import PoolRule
 from orchestrator.units import SECOND_US
 
@@ -53,7 +55,10 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
     candidates = [with_needed(batch, each, terms) for each in candidates]
     rule = msgspec.structs.replace(rule, finish_within_us=terms.finish_within_us)
     parts, whole = plan_parts(batch, candidates, rule)
-    money = None if whole is None else money_of(parts, terms)
+    played = whole
+    if whole is not None and terms.pods is not None:
+        whole = begun_later(whole, terms.pods)
+    money = _cost(parts, whole, terms)
     ways = {each.candidate.endpoint: each.way for each in parts if each.way is not None}
     at_work = [each for each in parts if each.jobs] or [each for each in parts if each.way is not None] or parts
     main = max(at_work, key=lambda each: each.jobs)
@@ -61,7 +66,7 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
     refused = (
         *of_input(batch),
         *_of_each(at_work, lambda each: of_times(each.candidate.line, terms, each.candidate.known.times)),
-        *of_terms(whole, money, terms, workers=sum(each.workers for each in at_work)),
+        *of_terms(whole, money, terms, workers=0 if terms.pods else sum(each.workers for each in at_work)),
     )
     doubtful = (
         *_of_each(at_work, lambda each: doubts_of_lanes(each.candidate.line)),
@@ -71,8 +76,9 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
     )
     prices = {each.endpoint: each.price.per_s for each in candidates if each.price is not None}
     would_help = to_find_out(batch, candidates)
-    if whole is not None:
-        would_help = chain(helps(batch.jobs, ways, rule, whole), saves(batch.jobs, ways, prices, terms, rule))
+    if played is not None:
+        more = helps(batch.jobs, ways, rule, played, pods=0 if terms.pods is None else terms.pods.count)
+        would_help = chain(more, saves(batch.jobs, ways, prices, terms, rule))
     made = Plan(
         verdict="",
         is_feasible=not refused,
@@ -103,9 +109,16 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
         would_help=tuple(would_help),
         prefer=rule.prefer if is_pool else None,
         members=tuple(_member(each, batch, terms) for each in parts) if is_pool else (),
+        pods=None if terms.pods is None else pods_plan(terms.pods),
     )
     made = msgspec.structs.replace(made, verdict=verdict(made, batch))
     return planned_in_batches(made, batch.jobs, terms)
+
+
+def _cost(parts: Sequence[Part], whole: Forecast | None, terms: Terms) -> Money | None:
+    if whole is None:
+        return None
+    return money_of(parts, terms) if terms.pods is None else pods_money(whole, terms.pods)
 
 
 def _bound_by(part: Part) -> str:

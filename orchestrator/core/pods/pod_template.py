@@ -51,6 +51,9 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     ready_within_us: int = READY_WITHIN_US_DEFAULT
     """A pod that takes longer until its server answers is given up."""
 
+    price_per_hour: float | None = None
+    """What a pod costs, where a plan is to know it; None: as the account says."""
+
     def url_of(self, pod: str) -> str:
         """Where the server of the pod of that id is reached."""
         return self.url.replace(_POD, pod).replace(_PORT, str(self.port))
@@ -67,6 +70,7 @@ def _made(template: PodTemplate) -> PodTemplate:
         when_done=WhenDone.TERMINATE,
         ready_within_us=READY_WITHIN_US_DEFAULT,
         url=POD_URL_DEFAULT,
+        price_per_hour=None,
     )
 
 

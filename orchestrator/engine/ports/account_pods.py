@@ -6,6 +6,7 @@ Whoever puts the program together says where that is to be had (`Dependencies`).
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from orchestrator.core.gates.costs import Price
 from orchestrator.core.pods.pod_lease import ListedPod
 from orchestrator.core.pods.pod_template import PodTemplate
 
@@ -20,6 +21,10 @@ class AccountPods(Protocol):
 
     async def template_id(self, template: PodTemplate) -> str:
         """The id of the account's template that `template` names. Raises `UsageError` where no pod of it could work."""
+        ...
+
+    async def price(self, template: PodTemplate) -> Price | None:
+        """What a pod of `template` costs in an hour, as the catalog says; None where that is not told."""
         ...
 
     async def all(self) -> list[ListedPod]:

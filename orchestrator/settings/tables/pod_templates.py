@@ -15,9 +15,9 @@ from orchestrator.core.pods.pod_template import (
 )
 from orchestrator.core.service.addresses import PORT_MAX
 from orchestrator.errors import UsageError
-from orchestrator.settings.parsers import job_parsers
+from orchestrator.settings.parsers import brake_parsers, job_parsers
 from orchestrator.settings.parsers.job_parsers import duration
-from orchestrator.settings.setting import Setting, settings_in
+from orchestrator.settings.setting import Setting, setting_of, settings_in
 from orchestrator.settings.value_types import one_of, parsed, text, texts, whole
 
 _pod: Final = partial(Setting, has_flag=False)
@@ -97,8 +97,19 @@ class PodTemplateTable(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
 
+    price_per_hour: Annotated[
+        float | None,
+        _pod(
+            "price-per-hour",
+            brake_parsers.amount("PRICE"),
+            "What a pod costs, for [plans](planning.md#pods); what a run has paid is what the account says.",
+            default="as the account says",
+        ),
+    ] = None
+
 
 OF_POD_TEMPLATES: Final = settings_in(PodTemplateTable)
+PRICE_PER_HOUR: Final[Setting[float]] = setting_of(PodTemplateTable, "price_per_hour")
 
 
 def pod_template(name: str, where: str, read: Callable[[Setting[Any]], Any]) -> PodTemplate:
