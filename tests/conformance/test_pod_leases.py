@@ -57,22 +57,8 @@ async def test_how_one_stands_is_kept_until_it_has_ended_and_no_longer(open_file
         assert await leases.all() == [over]
         assert (over.state, over.end) == (LeaseState.ENDED, LeaseEnd.LOST)
         assert await leases.all(open_only=True) == []
-        assert await leases.all(ended_since=now + HOUR_US) == [over]
-        assert await leases.all(ended_since=now + HOUR_US + 1) == []
         [again] = await leases.want([replace(WISH, rests=over)])
         assert (again.name, again.pod, again.is_new) == (over.name, "p1", False)
-
-
-async def test_pods_cost_the_time_that_they_were_there_at_their_price(open_file: OpenLedger) -> None:
-    clock = VirtualClock()
-    async with open_file(clock=clock) as ledger:
-        leases = ledger.runs.pod_leases
-        one, two, three = await leases.want([WISH, WISH, replace(WISH, run=9)])
-        now = clock.now()
-        await leases.write(lease_ended(replace(one, began_at=now, per_hour=0.5), LeaseEnd.DONE, now + 2 * HOUR_US))
-        await leases.write(replace(two, began_at=now, per_hour=1.0))
-        assert await leases.costs(now + HOUR_US // 2) == {7: pytest.approx(1.5), 9: 0.0}
-        assert three.cost(now) == 0.0
 
 
 async def test_a_message_of_a_run_says_what_its_pods_have_cost(open_file: OpenLedger) -> None:

@@ -1,4 +1,4 @@
-"""How many pods are to be asked for now, and when more: another one takes the place of one that failed, within bounds.
+"""How many pods are to be asked for now: another one takes the place of one that failed, within bounds.
 
 Pods that fail cost money and bring nothing, so each failure in an hour doubles the pause before the next one, and after
 some of them there is none before the hour is over.
@@ -6,8 +6,6 @@ some of them there is none before the hour is over.
 
 from collections.abc import Collection
 from typing import Final
-
-import msgspec
 
 from orchestrator.core.pods.pod_lease import PodLease
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
@@ -18,26 +16,15 @@ FAILURES_ALLOWED: Final = 3
 """In an hour so many more may fail than the run wants."""
 
 
-class PodDemand(msgspec.Struct, frozen=True):
-    """What is to be asked for."""
-
-    more: int = 0
-    again_at: int | None = None
-    """When to look again, where failed ones keep it from being more."""
-
-
-def demand(count: int, leases: Collection[PodLease], now: int) -> PodDemand:
-    """How many more pods a run is to get that wants `count`, and has these `leases`."""
+def demand(count: int, leases: Collection[PodLease], now: int) -> int:
+    """How many more pods a run is to get now that wants `count`, and has these `leases`."""
     missing = count - sum(lease.is_in_use for lease in leases)
-    if missing <= 0:
-        return PodDemand()
     failed = sorted(failed_at for lease in leases if (failed_at := _failed_at(lease)) > now - HOUR_US)
-    if not failed:
-        return PodDemand(missing)
-    if len(failed) >= count + FAILURES_ALLOWED:
-        return PodDemand(0, failed[len(failed) - count - FAILURES_ALLOWED] + HOUR_US)
-    again_at = failed[-1] + min(PAUSE_US << (len(failed) - 1), PAUSE_US_MAX)
-    return PodDemand(0, again_at) if now < again_at else PodDemand(missing)
+    if missing <= 0 or len(failed) >= count + FAILURES_ALLOWED:
+        return 0
+    if failed and now < failed[-1] + min(PAUSE_US << (len(failed) - 1), PAUSE_US_MAX):
+        return 0
+    return missing
 
 
 def _failed_at(lease: PodLease) -> int:

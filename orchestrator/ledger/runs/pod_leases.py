@@ -1,6 +1,6 @@
-"""Which pods work for runs, from the intent to have each until nothing of it is paid any more; and what they cost."""
+"""Which pods work for runs, from the intent to have each until nothing of it is paid any more."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -76,23 +76,14 @@ class PodLeases(Repository):
         )
         return bool(written.rowcount)
 
-    async def all(self, *, run: int | None = None, open_only: bool = False, ended_since: int = 0) -> list[PodLease]:
-        """Those of the ledger, or of a run, oldest first; those that ended before then are left out."""
+    async def all(self, *, run: int | None = None, open_only: bool = False) -> list[PodLease]:
+        """Those of the ledger, or of a run, oldest first."""
         query = select(pod_leases).order_by(pod_leases.c.id)
         if run is not None:
             query = query.where(pod_leases.c.run == run)
         if open_only:
             query = query.where(_OPEN)
-        elif ended_since:
-            query = query.where(_OPEN | (pod_leases.c.ended_at >= ended_since))
         return [_lease(row) for row in await self._access.rows(query)]
-
-    async def costs(self, now: int) -> Mapping[int, float]:
-        """What each run has paid for pods, until now."""
-        found: dict[int, float] = {}
-        for lease in await self.all():
-            found[lease.run] = found.get(lease.run, 0.0) + lease.cost(now)
-        return found
 
 
 async def _count(transaction: Transaction, run: int) -> int:
