@@ -27,10 +27,11 @@ from orchestrator.settings.run_request import (
     LOG_FORMAT,
     NAME,
     OUTPUT,
+    POD_TEMPLATE,
     REPLACE_INPUT,
     RunRequest,
 )
-from orchestrator.settings.run_settings import ALLOW_ENV, RunSettings
+from orchestrator.settings.run_settings import ALLOW_ENV, PODS, RunSettings
 from orchestrator.settings.setting import Panel, Setting, settings_in
 from orchestrator.settings.value_types import SWITCH, parsed, text
 
@@ -118,8 +119,8 @@ RUN: Final[Settings] = in_panels(
     *(DASHBOARD, DRY_RUN, DETACH, JSON, QUIET),
 )
 RESUME: Final[Settings] = in_panels(
-    *(PROFILE, *TRANSPORT, ALLOW_ENV),
-    *(each for each in _REQUEST if each not in (ENDPOINT, NAME, REPLACE_INPUT)),
+    *(PROFILE, *TRANSPORT, ALLOW_ENV, PODS),
+    *(each for each in _REQUEST if each not in (ENDPOINT, POD_TEMPLATE, NAME, REPLACE_INPUT)),
     *(*OUTPUTS, CONFIG, DASHBOARD, DETACH, JSON, QUIET),
 )
 SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *TRANSPORT, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)

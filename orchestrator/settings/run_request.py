@@ -219,6 +219,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     allow_env: tuple[str, ...] = ()
     """Besides what the run's settings have."""
 
+    pods: int | None = None
+    """So many, in the place of what its settings have."""
+
     only_rows: frozenset[int] | None = None
     """That are taken in, counted from 1; None: all."""
 

@@ -7,6 +7,7 @@ from functools import partial
 import anyio
 import msgspec
 
+from orchestrator.api.foreground.pod_check import check_pods
 from orchestrator.api.outcomes.row_input import drops, input_reading, row_batches
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.next_command import continue_command
@@ -73,6 +74,7 @@ class RunIntake:
 
         Raises `UsageError` where the request cannot be meant for it.
         """
+        await check_pods(ledger, request, self._dependencies)
         run = await find_run(ledger, request, self._console, alone=alone)
         request = msgspec.structs.replace(request, name=run.name)  # the beginning of it may be given
         check_reach(run, request)

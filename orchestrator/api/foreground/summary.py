@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from orchestrator.api.foreground.pod_check import pods_ended
 from orchestrator.api.inspect.safe_offline import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
@@ -29,6 +30,8 @@ _NOTHING_SENT = MeterReading(endpoint_id=0, operation=Operation.RUN, used=0, all
 async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool) -> Summary:
     """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds."""
     run = standing.run
+    if not interrupted:
+        await pods_ended(ledger, run)
     counts = await ledger.runs.counts(run=run.id)
     margins = await ledger.jobs.margins.of(run=run.id)
     safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)

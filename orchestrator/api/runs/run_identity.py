@@ -20,7 +20,7 @@ from orchestrator.formats.templates.field_templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import run_request
+from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -104,6 +104,10 @@ async def find_run(ledger: Ledger, request: RunRequest, console: Console, *, alo
     """
     if request.source is None:
         known = await run_named(ledger, request.name, not_accepted=True)
+        if request.pods is not None and known.settings.pod_template is None:
+            raise UsageError(
+                f"{run_settings.PODS}: the run {known.name!r} has no pods, but an endpoint: {known.endpoint}"
+            )
         return await _at_endpoint(ledger, known, request, console, alone=alone)
     if (found := await ledger.runs.named(request.name)) is not None:
         _check_source(found, request, request.source)
@@ -172,6 +176,8 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     before = run.settings
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
+    if request.pods is not None:
+        before = msgspec.structs.replace(before, pods=request.pods)
     settings = msgspec.structs.replace(
         request.settings or before, cli_defaults=process_defaults(request, run), takes_over=before.takes_over
     )

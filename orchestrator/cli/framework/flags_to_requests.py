@@ -74,6 +74,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             endpoint=choices[run_request.ENDPOINT] if choices.is_from_flag(run_request.ENDPOINT) else None,
             members=choices.members if choices.is_from_flag(run_request.ENDPOINT) else (),
             allow_env=choices[run_settings.ALLOW_ENV] or (),
+            pods=choices[run_settings.PODS] if choices.is_from_flag(run_settings.PODS) else None,
             writing=choices.build(OutputSettings, command_flags.RESUME),
             connection=connection_of(choices, environment, among=command_flags.RESUME),
             configuration=choices.configuration,

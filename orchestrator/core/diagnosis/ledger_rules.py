@@ -7,7 +7,7 @@ from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState
 from orchestrator.core.diagnosis.run_rules import refusal_of
 from orchestrator.core.jobs.deadlines import EXPIRING_US
-from orchestrator.core.pods.paid_pod import PodTrouble
+from orchestrator.core.pods.paid_pod import TROUBLE_SENTENCES, PodTrouble
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.figures import money
 from orchestrator.core.text.next_step import NextStep, Suggestion
@@ -125,13 +125,6 @@ def left_raised(facts: Facts) -> Iterator[Finding]:
         )
 
 
-_PODS: Final = {
-    PodTrouble.LEFT: "the pod is still there, and nobody is at work who ends it: it is paid",
-    PodTrouble.STAYS: "the pod could not be ended so far: it is paid",
-    PodTrouble.IDLE: "the pod has nothing to do: it is paid",
-}
-
-
 def pods_without_work(facts: Facts) -> Iterator[Finding]:
     """Pods that are paid and do nothing, or that nobody ends."""
     for each in facts.paid_pods:
@@ -145,7 +138,7 @@ def pods_without_work(facts: Facts) -> Iterator[Finding]:
         yield finding(
             Cause.PODS_PAID,
             each.shown,
-            _PODS[trouble],
+            TROUBLE_SENTENCES[trouble],
             f"for {each.run}, since {rough_duration(max(facts.now - each.since, 0))}{cost}",
             advice={PodTrouble.LEFT: tidy, PodTrouble.STAYS: see, PodTrouble.IDLE: wait}[trouble],
             needs_person=trouble is not PodTrouble.IDLE,

@@ -1,5 +1,6 @@
 """A pod that is paid, for those who look at a ledger: what for, since when, and whether somebody should see to it."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -26,6 +27,14 @@ class PodTrouble(StrEnum):
 
     IDLE = "idle"
     """It has nothing to do."""
+
+
+TROUBLE_SENTENCES: Final = {
+    PodTrouble.LEFT: "the pod is still there, and nobody is at work who ends it: it is paid",
+    PodTrouble.STAYS: "the pod could not be ended so far: it is paid",
+    PodTrouble.IDLE: "the pod has nothing to do: it is paid",
+}
+"""In a sentence."""
 
 
 class PaidPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +67,16 @@ class PaidPod(msgspec.Struct, frozen=True, kw_only=True):
             return PodTrouble.STAYS if now > self.ending_since + ENDING_US_MAX else None
         is_idle = self.ready_since is not None and not self.is_busy and now > self.ready_since + IDLE_US_MAX
         return PodTrouble.IDLE if is_idle else None
+
+
+def paid_for_nothing(pods: Iterable[PaidPod], now: int) -> str | None:
+    """That one of these is paid though somebody works who should see to it, and which, in a sentence; None where all
+    goes as it should.
+    """
+    for each in pods:
+        if (trouble := each.trouble(now, is_worked_on=True)) is not None:
+            return f"{TROUBLE_SENTENCES[trouble]} ({each.shown})"
+    return None
 
 
 def paid_pod(lease: PodLease, run: str, *, at_service: int) -> PaidPod:

@@ -54,6 +54,7 @@ class FlowWork:
             tell=self.files.sender.tell_of_run,
             scrub=self.scrub,
             warn=warn,
+            paid_for_nothing=self.host.pods.paid_for_nothing,
         )
         relay = RowHandover(ledger=self.ledger, files=self.files, session_of=runs.sessions.get, warn=warn)
         self.scheduler = Scheduler(

@@ -64,6 +64,8 @@ class RunNotifier:
     tell: RunNotificationSender
     scrub: Callable[[bytes], bytes]
     warn: Callable[[str], None]
+    paid_for_nothing: Callable[[int], str | None] = lambda _: None
+    """That a run pays for what does nothing, in a sentence; None where it does not."""
 
     _episodes: dict[int, dict[RunNews, int | None]] = field(init=False, default_factory=dict)
     """What the ledger has of each run, as far as it was looked up."""
@@ -175,17 +177,16 @@ class RunNotifier:
             return
         if (why := session.why_stopped) is not None:
             yield RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD, why
-        elif (why := session.why_stalled(now - STALLED_US) or _why_stuck(session)) is not None:
+        elif (why := session.why_stalled(now - STALLED_US) or self._why_stuck(session)) is not None:
             yield RunNews.STALLED, why
         if (why := session.brakes.why_late) is not None:
             yield RunNews.WILL_MISS, why
         if (why := session.brakes.why_spent) is not None:
             yield RunNews.SPEND, why
 
-
-def _why_stuck(session: RunSession) -> str | None:
-    """That nothing comes any more of one of its batches at the service, whatever else of it moves."""
-    if session.controls.pause or session.run.settings.via is not Via.BATCH:
-        return None
-    stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck)
-    return next(stuck, None)
+    def _why_stuck(self, session: RunSession) -> str | None:
+        """That something of it is stuck, whatever else of it moves: one of its batches, or a pod that is paid."""
+        if not session.controls.pause and session.run.settings.via is Via.BATCH:
+            stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck)
+            return next(stuck, None)
+        return self.paid_for_nothing(session.run.id)

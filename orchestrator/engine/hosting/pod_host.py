@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.pods.pod_lease import OPEN, LeaseState, PodLease, how_to_end
-from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
+from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, PodTemplate, WhenDone
 from orchestrator.core.text.figures import minute
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import counted
@@ -46,6 +46,21 @@ UNDECIDED_US: Final = 30 * SECOND_US
 """For so long after its beginning a process may be about to serve runs whose pods are there."""
 
 MAY_BE_PAID: Final = "it may still be paid; it is not known yet whether it was made"
+
+
+def check_reachable(template: PodTemplate, rest_url: str) -> None:
+    """Raises `UsageError` where its pods would be asked for at one place, and looked for at another."""
+    if template.url == POD_URL_DEFAULT and rest_url != REST_URL_DEFAULT:
+        raise refused_template(
+            template,
+            f"its pods would be asked for at {rest_url}, and be reached at {POD_URL_DEFAULT}, where those of the public"
+            " service are; give it a url, as in http://HOST:PORT/proxy/{pod}-{port} of an emulator",
+        )
+
+
+def refused_template(template: PodTemplate, why: object) -> UsageError:
+    """The refusal of a run that could have no pods of `template`."""
+    return UsageError(f"the pod template {template.name}: {why}; no pod was asked for, and no job was sent")
 
 
 class EndedPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,18 +123,11 @@ class PodHost:
         if template is None:
             return
         await self.keeper.leases()
-        if template.url == POD_URL_DEFAULT and self._services.rest_url != REST_URL_DEFAULT:
-            raise UsageError(
-                f"the pod template {template.name}: its pods would be asked for at {self._services.rest_url}, and be"
-                f" reached at {POD_URL_DEFAULT}, where those of the public service are; give it a url, as in"
-                " http://HOST:PORT/proxy/{pod}-{port} of an emulator; no pod was asked for, and no job was sent"
-            )
+        check_reachable(template, self._services.rest_url)
         try:
             await self.keeper.check(self._wanted(run, settings, unfinished=1))
         except OrchestratorError as error:
-            raise UsageError(
-                f"the pod template {template.name}: {error}; no pod was asked for, and no job was sent"
-            ) from error
+            raise refused_template(template, error) from error
         self._provided.add(run.id)
 
     async def look(self) -> None:
@@ -128,7 +136,7 @@ class PodHost:
             return
         wanted = {
             session.run.id: self._wanted(
-                session.run, self._runs.settings_of[session.run.id], session.progress.unfinished
+                session.run, self._runs.settings_of[session.run.id], session.progress.unfinished, self._busy(session)
             )
             for session in self._wanting()
         }
@@ -136,7 +144,7 @@ class PodHost:
         for run, session in list(self._runs.sessions.items()):
             if self._runs.settings_of[run].pod_template is None:
                 continue
-            urls = tuple(lease.url or "" for lease in self.keeper.of(run) if lease.state is LeaseState.READY)
+            urls = tuple(lease.url or "" for lease in self.keeper.taking(run))
             if urls != self._runs.pod_urls.get(run, ()):
                 self._runs.pod_urls[run] = urls
                 await self._join(session)
@@ -159,6 +167,7 @@ class PodHost:
     async def tidy(self) -> list[EndedPod]:
         """Ends the pods of this ledger's runs, whoever asked for them, for a while; returns what became of each."""
         before = [lease.id for lease in await self.keeper.leases() if lease.state in OPEN]
+        self.keeper.try_at_once()
         pause_s = END_LOOK_S
         with anyio.move_on_after(END_S_MAX, shield=True):
             while any(lease.state in OPEN for lease in await self.keeper.leases()):
@@ -179,6 +188,11 @@ class PodHost:
             is_put_back=is_over,
             outcome=told,
         )
+
+    def paid_for_nothing(self, run: int) -> str | None:
+        """That a pod of `run` has nothing to do, or could not be ended, in a sentence; None where all goes well."""
+        session = self._runs.sessions[run]
+        return self.keeper.paid_for_nothing(session.run, at_service=session.progress.at_service)
 
     def hold(self, run: int) -> Hold:
         """Why no job of `run` leaves from the line in which they wait for pods."""
@@ -228,7 +242,14 @@ class PodHost:
                 found.append(session)
         return found
 
-    def _wanted(self, run: Run, settings: RunSettings, unfinished: int) -> PodsWanted:
+    def _busy(self, session: RunSession) -> frozenset[str]:
+        """Where something of it is under way."""
+        busy = [part.endpoint for part in session.parts if not part.endpoint.is_idle]
+        return frozenset(each.retries.name_of(session.run.id, each.id) for each in busy)
+
+    def _wanted(
+        self, run: Run, settings: RunSettings, unfinished: int, busy: frozenset[str] = frozenset()
+    ) -> PodsWanted:
         assert settings.pod_template is not None
         most = settings.pods or 1
         return PodsWanted(
@@ -237,6 +258,7 @@ class PodHost:
             template=settings.pod_template,
             count=min(most, unfinished),
             most=most,
+            busy=busy,
         )
 
     def _account_at(self, place: PodPlace) -> PodAccount:

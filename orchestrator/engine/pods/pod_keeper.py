@@ -12,7 +12,9 @@ import anyio
 import msgspec
 
 from orchestrator.clock import Clock
+from orchestrator.core.pods.paid_pod import paid_for_nothing, paid_pod
 from orchestrator.core.pods.pod_lease import (
+    OPEN,
     Became,
     End,
     LeaseEnd,
@@ -70,6 +72,9 @@ class PodsWanted(msgspec.Struct, frozen=True, kw_only=True):
     most: int
     """No more are kept."""
 
+    busy: frozenset[str] = frozenset()
+    """Where something of it is under way: the URLs of its pods."""
+
 
 class PodKeeper:
     """Of one process. `account_at` gives the account at a place, or raises `OrchestratorError`; `answers` says whether
@@ -101,6 +106,9 @@ class PodKeeper:
         self._released: set[int] = set()
         """The leases of which it was answered that the pod is stopped, or gone."""
 
+        self._surplus: set[int] = set()
+        """The leases of pods that are one too many, and are to end what they have."""
+
         self._waits: dict[int, tuple[int, int]] = {}
         """Until when the lease is left alone with which something has failed, and for how long it was."""
 
@@ -123,10 +131,19 @@ class PodKeeper:
         """Those of a run, as far as anybody has looked."""
         return [lease for lease in (self._leases or {}).values() if lease.run == run]
 
+    def taking(self, run: int) -> Sequence[PodLease]:
+        """Those of its pods that take jobs: they are ready, and not one too many."""
+        return [each for each in self.of(run) if each.state is LeaseState.READY and each.id not in self._surplus]
+
     def spent(self, run: int, url: str | None = None) -> float:
         """What a run has paid for pods until now, or for the one at that URL."""
         now = self._clock.now()
         return sum(lease.cost(now) for lease in self.of(run) if url in (None, lease.url))
+
+    def paid_for_nothing(self, run: Run, *, at_service: int) -> str | None:
+        """That a pod of `run`, of which so many jobs are at pods, has nothing to do or could not be ended."""
+        pods = (paid_pod(each, run.name, at_service=at_service) for each in self.of(run.id) if each.state in OPEN)
+        return paid_for_nothing(pods, self._clock.now())
 
     def listed(self, lease: PodLease) -> ListedPod | None:
         """The pod of a lease as the account listed it last; None where it did not."""
@@ -135,6 +152,10 @@ class PodKeeper:
     def trouble(self, lease: PodLease) -> str | None:
         """What people were told last of a lease."""
         return self._said.get(lease.id)
+
+    def try_at_once(self) -> None:
+        """With what has failed before nobody waits any longer."""
+        self._waits.clear()
 
     async def check(self, wanted: PodsWanted) -> None:
         """Raises `UsageError` where a run could never have a pod, and `OrchestratorError` where nobody can say."""
@@ -173,14 +194,24 @@ class PodKeeper:
                 await self._ask_for_more(account, each, pods)
 
     async def _release_unwanted(self, here: Collection[PodLease], wanted: Mapping[int, PodsWanted]) -> None:
-        """Those that are one too many end; the latest first."""
+        """Those that are one too many end, those first that are not ready, then the latest; what a run is to keep some
+        of ends what it has before, and takes nothing more.
+        """
         used: dict[int, int] = {}
-        for lease in here:
+        for lease in sorted(here, key=lambda each: (each.state is not LeaseState.READY, each.id)):
             if not lease.is_in_use:
                 continue
             used[lease.run] = used.get(lease.run, 0) + 1
-            most = wanted[lease.run].most if lease.run in wanted else 0
-            if used[lease.run] > most:
+            of_run = wanted.get(lease.run)
+            if used[lease.run] <= (0 if of_run is None else of_run.most):
+                self._surplus.discard(lease.id)
+            elif (
+                of_run is not None
+                and lease.state is LeaseState.READY
+                and (lease.id not in self._surplus or lease.url in of_run.busy)  # until then it takes jobs
+            ):
+                self._surplus.add(lease.id)
+            else:
                 await self._write(ending(lease, LeaseEnd.DONE, self._clock.now()))
 
     async def _step(self, account: PodAccount, lease: PodLease, pods: Sequence[ListedPod], listed_at: int) -> None:
@@ -235,7 +266,7 @@ class PodKeeper:
             self._say(lease.id, f"pod {pod.id}: {error}")
 
     async def _ask_for_more(self, account: PodAccount, wanted: PodsWanted, pods: Sequence[ListedPod]) -> None:
-        more = demand(wanted.count, self.of(wanted.run.id), self._clock.now()).more
+        more = demand(wanted.count, self.of(wanted.run.id), self._clock.now())
         if not more:
             return
         rests: list[PodLease | None] = [*self._resting(wanted, pods)[:more]]

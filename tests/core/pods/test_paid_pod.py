@@ -1,6 +1,6 @@
 """Which pods somebody should see to."""
 
-from orchestrator.core.pods.paid_pod import ENDING_US_MAX, IDLE_US_MAX, PaidPod, PodTrouble, paid_pod
+from orchestrator.core.pods.paid_pod import ENDING_US_MAX, IDLE_US_MAX, PaidPod, PodTrouble, paid_for_nothing, paid_pod
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, ending, ready
 from tests.core.pods.leases import T0, lease
 
@@ -33,3 +33,10 @@ def test_it_is_known_by_its_id_or_by_its_name_before_there_is_one() -> None:
     assert paid_pod(READY, "in", at_service=0).shown == "p1"
     wanted: PaidPod = paid_pod(lease(), "in", at_service=0)
     assert (wanted.shown, wanted.since) == ("in-ff-1", T0)
+
+
+def test_the_first_pod_that_is_paid_for_nothing_is_told_with_its_id() -> None:
+    going = ending(READY, LeaseEnd.DONE, T0)
+    pods = [paid_pod(each, "in", at_service=1) for each in (READY, going)]
+    assert paid_for_nothing(pods, T0) is None
+    assert paid_for_nothing(pods, T0 + ENDING_US_MAX + 1) == "the pod could not be ended so far: it is paid (p1)"

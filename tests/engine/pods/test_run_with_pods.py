@@ -8,17 +8,23 @@ from itertools import pairwise
 from pathlib import Path
 
 import anyio
+import httpx
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.foreground.run import run as run_in_foreground
 from orchestrator.api.runs.process_commands import control
+from orchestrator.client.http.posts import post_notification
 from orchestrator.core.pods.pod_lease import LeaseEnd, PodLease
 from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
 from orchestrator.core.pods.replacements import PAUSE_US
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.command_requests import ControlAction
-from tests.engine.pods.workplace import TEMPLATE, Workplace
+from orchestrator.settings.run_request import RunRequest
+from tests.api.flows.test_notifications import Receiver
+from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_action
+from tests.ledger.ledgers import a_run, opened
 from tests.simulation.database import async_creator
 
 STOPS = replace(TEMPLATE, when_done=WhenDone.STOP)
@@ -44,6 +50,8 @@ def test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it(place: Work
     assert place.pods == {}
     assert sum(each.done for each in summary.members) == 40
     assert [0.001 < (each.cost or 0) < 0.003 for each in summary.members] == [True] * 2  # 50 cents an hour, for 10 s
+    paid = sum(lease.cost(place.clock.now()) for lease in leases(place))
+    assert sum(each.cost or 0 for each in summary.members) == pytest.approx(paid), "to the last second"
     assert "in: asks for 2 pods of vllm" in place.console.lines
     assert sum(line.endswith("is ready") for line in place.console.lines) == 2
 
@@ -156,14 +164,35 @@ def test_pods_are_gone_once_a_brake_holds_the_run(place: Workplace) -> None:
     assert 300 < sum(place.executed.values()) < 1_500
 
 
-def test_a_template_that_there_is_not_is_told_before_anything_is_asked_for(place: Workplace) -> None:
-    for template, told in (
-        (replace(TEMPLATE, template="nobody"), "there is no template nobody"),
-        (replace(TEMPLATE, port=9000), "has no HTTP port 9000: its ports are 8000/http, 22/tcp"),
-    ):
-        with pytest.raises(UsageError, match=told):
+WRONG = (
+    (replace(TEMPLATE, template="nobody"), "there is no template nobody"),
+    (replace(TEMPLATE, port=9000), "has no HTTP port 9000: its ports are 8000/http, 22/tcp"),
+    (replace(TEMPLATE, url=POD_URL_DEFAULT), r"reached at https://\{pod\}.*give it a url"),
+)
+
+
+def runs(place: Workplace) -> list[str]:
+    async def read() -> list[str]:
+        async with read_ledger(place.folder / "db", clock=place.clock) as ledger:
+            return [run.name for run in await ledger.runs.all()]
+
+    return anyio.run(read)
+
+
+def test_a_run_that_could_have_no_pods_is_none_and_asks_for_nothing(place: Workplace) -> None:
+    for template, told in WRONG:
+        with pytest.raises(UsageError, match=f"{told}.*no pod was asked for, and no job was sent"):
             place.world(partial(place.carry_out, 3, pod_template=template))
-    assert place.pods == {}
+    assert (place.pods, runs(place), leases(place)) == ({}, [], [])
+
+
+@pytest.mark.slow
+def test_a_run_that_is_known_and_can_have_no_pods_any_more_is_refused_in_the_same_way(place: Workplace) -> None:
+    place.world(partial(place.carry_out, 3))
+    for template, told in WRONG:
+        with pytest.raises(UsageError, match=f"{told}.*no pod was asked for, and no job was sent"):
+            place.world(partial(place.carry_out, 6, pod_template=template))
+    assert (place.pods, runs(place), len(leases(place))) == ({}, ["in"], 2)
 
 
 def test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses(tmp_path: Path) -> None:
@@ -186,13 +215,6 @@ def test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses(tmp_pat
     assert {lease.cost(place.clock.now()) for lease in found} == {0.0}
 
 
-def test_it_is_told_at_once_that_pods_of_an_emulator_are_elsewhere(place: Workplace) -> None:
-    for _ in range(2):  # a run that is known is refused in the same way
-        with pytest.raises(UsageError, match=r"reached at https://\{pod\}.*give it a url"):
-            place.world(partial(place.carry_out, 3, pod_template=replace(TEMPLATE, url=POD_URL_DEFAULT)))
-    assert (place.pods, [line for line in place.console.lines if "asks for" in line]) == ({}, [])
-
-
 def test_what_is_waited_for_is_said_and_until_when(tmp_path: Path) -> None:
     place = Workplace(tmp_path, booting_s=60)
     said: list[str] = []
@@ -213,3 +235,73 @@ def test_what_is_waited_for_is_said_and_until_when(tmp_path: Path) -> None:
     assert "waits for 2 pods to be ready: " in said[0]
     assert "is RUNNING, and its server does not answer at http://service/proxy/" in said[0]
     assert said[0].endswith("UTC, then another is asked for")
+
+
+def resumed(place: Workplace, pods: int) -> RunRequest:
+    """`orchestrator resume in --pods N`."""
+    return RunRequest(
+        name="in", source=None, endpoint=None, ledger=place.folder / "db", connection=CONNECTION, pods=pods
+    )
+
+
+@pytest.mark.slow
+def test_resume_with_more_pods_starts_more_and_with_fewer_lets_the_surplus_end_what_it_has(place: Workplace) -> None:
+    place.execution_s = 50.0
+    seen: list[int] = []
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(place.carry_out, 1_000))
+            for pods in (3, 1):
+                await anyio.sleep(60)
+                asked = resumed(place, pods)
+                group.start_soon(partial(run_in_foreground, asked, place.console, place.dependencies))
+                await anyio.sleep(80)
+                seen.append(len(place.running))
+
+    place.world(work)
+    assert seen == [3, 1]
+    assert set(place.executed.values()) == {1}, "what a pod has that is one too many is not cut"
+    assert sum(place.executed.values()) == 1_000
+    assert [lease.end for lease in leases(place)] == [LeaseEnd.DONE] * 3
+
+
+def test_pods_are_not_for_a_run_that_has_an_endpoint(place: Workplace) -> None:
+    async def both() -> None:
+        async with opened(place.folder / "db", clock=place.clock) as ledger:
+            await a_run(ledger, 1, name="in")
+        await run_in_foreground(resumed(place, 2), place.console, place.dependencies)
+
+    with pytest.raises(UsageError, match=r"--pods: the run 'in' has no pods, but an endpoint"):
+        place.world(both)
+
+
+@pytest.mark.slow
+def test_a_pod_that_cannot_be_ended_is_told_to_those_whom_its_run_tells(place: Workplace) -> None:
+    receiver = Receiver()
+    place.execution_s = 10.0
+
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        return httpx.Response(500, request=request) if is_action(request) else None
+
+    async def stays() -> None:
+        told = replace(
+            place.dependencies,
+            environ={"HOOK": "http://hook"},
+            post_hook=partial(post_notification, transport=receiver),
+        )
+        stop = anyio.Event()
+        async with anyio.create_task_group() as group:
+            asked = place.request(900, notify="env:HOOK")
+            group.start_soon(partial(run_in_foreground, asked, place.console, told, stop))
+            await anyio.sleep(20)
+            await control(place.folder / "db", "in", ControlAction.PAUSE, place.dependencies)
+            await anyio.sleep(400)
+            place.way.before = None
+            stop.set()
+
+    place.way.before = before
+    place.world(stays)
+    assert place.pods == {}
+    assert receiver.bodies[0]["type"] == "run.stalled"
+    assert receiver.bodies[0]["data"]["why"].startswith("the pod could not be ended so far: it is paid (")

@@ -65,8 +65,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="pods that nobody wants are kept",
         path="orchestrator/engine/pods/pod_keeper.py::PodKeeper._release_unwanted",
-        old="if used[lease.run] > most:",
-        new="if False:",
+        old="if used[lease.run] <= (0 if of_run is None else of_run.most):",
+        new="if True:",
         tests=(f"{_KILLS}::test_after_a_kill_tidy_leaves_no_pod_that_is_paid",),
     ),
     Fault(
@@ -86,8 +86,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="after a pod that failed the next one is asked for at once",
         path="orchestrator/core/pods/replacements.py::demand",
-        old="return PodDemand(0, again_at) if now < again_at else PodDemand(missing)",
-        new="return PodDemand(missing)",
+        old="now < failed[-1] + min(PAUSE_US << (len(failed) - 1), PAUSE_US_MAX)",
+        new="False",
         tests=(
             f"{_RUNS}::test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses",
             "tests/core/pods/test_replacements.py::test_after_one_that_failed_there_is_a_pause_which_doubles",
