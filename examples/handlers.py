@@ -8,11 +8,15 @@ function (each worker runs it in a thread) or an async one. What it raises fails
 """
 
 import asyncio
+import base64
 import random
+import struct
 import time
+import zlib
 from typing import Any
 
 SECONDS_MIN, SECONDS_MAX = 0.02, 0.12
+PIXELS = 64
 
 _stumbled: set[str] = set()
 
@@ -38,3 +42,16 @@ def chat(job: dict[str, Any]) -> dict[str, Any]:
     asked = job["input"]["openai_input"]
     answer = {"role": "assistant", "content": f"You said: {asked['messages'][-1]['content']}"}
     return {"object": "chat.completion", "model": asked["model"], "choices": [{"index": 0, "message": answer}]}
+
+
+def picture(job: dict[str, Any]) -> dict[str, Any]:
+    """Pretends to paint: a PNG of one colour, of which `--save 'output.image=out/{custom_id}.png'` makes a file."""
+    colour = zlib.crc32(str(job["input"]["prompt"]).encode()).to_bytes(4, "big")[:3]
+    rows = zlib.compress((b"\0" + colour * PIXELS) * PIXELS)
+    head = struct.pack(">2I5B", PIXELS, PIXELS, 8, 2, 0, 0, 0)
+    png = b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", head) + _chunk(b"IDAT", rows) + _chunk(b"IEND", b"")
+    return {"image": base64.b64encode(png).decode(), "width": PIXELS}
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

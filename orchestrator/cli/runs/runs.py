@@ -21,10 +21,14 @@ from orchestrator.cli.runs.status import runs_list, runs_show
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_flags, output_settings, run_request
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from orchestrator.api.admin.tidy import Tidied  # at run time `--help` would pay for it
+    from orchestrator.core.outputs.save_rules import SaveRule
 
 _WRITTEN: Final[command_flags.Settings] = (
     run_request.OUTPUT,
@@ -38,6 +42,11 @@ LEFT_EXIT_CODE: Final = 1
 
 _OUTPUT: Final = options.flag(
     run_request.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
+)
+_SAVE: Final = options.flag(
+    SAVE,
+    "Makes files of these members of its results first, as far as they are none yet; in the ledger, too, their place is"
+    " taken by what tells of them. Repeatable.",
 )
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -95,8 +104,17 @@ async def delete(name: options.RunName, yes: Yes = False, *, ledger: Path, as_js
     streams.say(f"{found.run} is deleted, with {counted(found.jobs, 'job')}")
 
 
+async def _save_first(ledger: Path, name: str | None, rules: "Sequence[SaveRule]") -> None:
+    from orchestrator.api.admin.saved_outputs import save_outputs
+    from orchestrator.cli.output.consoles import QuietConsole
+
+    found = await save_outputs(ledger, name, rules, QuietConsole())
+    left = f"; {counted(found.unsaved, 'result')} with a member that is none" if found.unsaved else ""
+    streams.say(f"files made of {counted(found.saved, 'result')}{left}")
+
+
 @commands.command()
-@at_ledger(_JSON, *_WRITTEN, output=_OUTPUT)
+@at_ledger(_JSON, *_WRITTEN, SAVE, output=_OUTPUT, save=_SAVE)
 async def export(
     name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices, ledger: Path, as_json: bool
 ) -> None:
@@ -107,6 +125,8 @@ async def export(
     output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
     include = choices[run_request.INCLUDE] or ()
     writing = choices.build(OutputSettings, _WRITTEN)
+    if rules := choices[SAVE]:
+        await _save_first(ledger, name, rules)
     await write_run_files(ledger, name, output, errors, include=include, where=where, writing=writing, as_json=as_json)
 
 

@@ -71,12 +71,25 @@ class Saved(NamedTuple):
         return Unsaved.MEMBER if self.disk_fault is None else Unsaved.DISK
 
 
+class SavedAgain(NamedTuple):
+    """What came of outputs that were there already."""
+
+    saved: int
+    """Of so many all members are files by now that were none."""
+
+    unsaved: int
+    """So many have a member that still is none."""
+
+    disk_fault: str | None = None
+
+
 class _Unsaved(Exception):
     """Why a member could not be saved."""
 
-    def __init__(self, why: str, *, is_disk: bool = False) -> None:
+    def __init__(self, why: str, *, is_disk: bool = False, is_unusable: bool = False) -> None:
         super().__init__(why)
         self.is_disk = is_disk
+        self.is_unusable = is_unusable
 
 
 class OutputSaver:
@@ -118,10 +131,13 @@ class OutputSaver:
 
         What could not be saved for other reasons is tried again with it.
         """
-        counts = await self._ledger.runs.counts(run)
-        if not counts.get(Unsaved.DISK, 0) or not self.is_needed(run):
+        if not (await self._ledger.runs.counts(run)).get(Unsaved.DISK, 0):
             return None
-        after, unsaved = (-1, 0), 0
+        return (await self.save_all(run)).disk_fault
+
+    async def save_all(self, run: int) -> SavedAgain:
+        """Saves what is not yet of the results of `run` that there are, and keeps what tells of it in their place."""
+        counts, saved, unsaved, after = await self._ledger.runs.counts(run), 0, 0, (-1, 0)
         while page := await self._ledger.jobs.results.page(
             run, [State.SUCCEEDED], after=after, most=PAGE_JOBS, bytes_max=WAITING_BYTES_MAX
         ):
@@ -129,13 +145,13 @@ class OutputSaver:
             for job in page:
                 found = await self._kept(run, job.custom_id, job.output or b"null", is_again=True)
                 if found.disk_fault is not None:
-                    return found.disk_fault
+                    return SavedAgain(saved, unsaved, found.disk_fault)
                 unsaved += found.why_not is not None
                 if found.output not in (job.output, b"null"):
-                    await self._ledger.jobs.outputs.replace(job, found.output)
-        more = {Unsaved.DISK: -counts[Unsaved.DISK], Unsaved.MEMBER: unsaved - counts.get(Unsaved.MEMBER, 0)}
+                    saved += await self._ledger.jobs.outputs.replace(job, found.output) and found.why_not is None
+        more = {Unsaved.DISK: -counts.get(Unsaved.DISK, 0), Unsaved.MEMBER: unsaved - counts.get(Unsaved.MEMBER, 0)}
         await self._ledger.jobs.outputs.recount(run, more)
-        return None
+        return SavedAgain(saved, unsaved)
 
     @asynccontextmanager
     async def _counted(self, size: int) -> AsyncIterator[None]:
@@ -168,7 +184,8 @@ class OutputSaver:
             try:
                 put.append(saved_text(await self._saved(rule.folder, file_parts(rule, custom_id, n), member, settings)))
             except _Unsaved as error:
-                put.append(unsaved_text(member, str(error)))
+                is_as_it_was = is_again and before_that is None and error.is_unusable
+                put.append(found if is_as_it_was else unsaved_text(member, str(error)))
                 why_not = why_not or f"{rule.member} could not be saved: {error}"
                 disk_fault = disk_fault or (f"{rule.folder}: {error}" if error.is_disk else None)
         return Saved(with_replaced(before.output, rule.path, put), why_not, disk_fault) if put else before
@@ -177,7 +194,7 @@ class OutputSaver:
         """The file that `member` became. Raises `_Unsaved`."""
         content = await self._in_thread(partial(content_of, member))
         if isinstance(content, Unusable):
-            raise _Unsaved(content.why)
+            raise _Unsaved(content.why, is_unusable=True)
         try:
             if isinstance(content, Link):
                 async with self._links:
