@@ -16,6 +16,7 @@ from orchestrator.core.pipelines.schedule_calendar import check_cron
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.name_match import nearest
+from orchestrator.core.text.object_urls import checked_url, is_object_url, is_web_url
 from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.input_settings import InputSettings
@@ -74,8 +75,15 @@ def _zone(text: str) -> str:
     return text
 
 
-def _template(text: str) -> str:
-    """A path with placeholders."""
+def _template(text: str, *, is_written: bool = False) -> str:
+    """A path with placeholders, or a URL."""
+    if is_object_url(text):
+        checked_url(text, is_written=is_written)
+        if is_web_url(text) and "?" in text:
+            raise ValueError(
+                "a web address with a query (?) may have a signature in it, and a pipeline is kept in the ledger; fetch"
+                " it by input-command"
+            )
     name_parsers.parse_path(text)
     placeholders(text)
     return text
@@ -85,7 +93,7 @@ def output_template(text: str) -> str:
     """A path with placeholders that is written to. Raises `ValueError`."""
     if text == STANDARD_INPUT:
         raise ValueError("a flow has no standard output; write the name of a file")
-    return _template(text)
+    return _template(text, is_written=True)
 
 
 def _command(given: Sequence[str]) -> tuple[str, ...]:
@@ -139,7 +147,10 @@ INPUT_FILE: Final = _pipeline(
 )
 INPUT_COMMAND: Final = _pipeline("input-command", _arguments, "A command that prints the rows instead.", default="none")
 WAIT_FOR_INPUT: Final = _pipeline(
-    "wait-for-input", duration(), "How long a flow waits for its file; then it fails.", field="wait_for_input_us"
+    "wait-for-input",
+    duration(),
+    "How long a flow waits for its file or object; then it fails.",
+    field="wait_for_input_us",
 )
 KEEP: Final = _pipeline(
     "keep",

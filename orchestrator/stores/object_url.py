@@ -149,6 +149,18 @@ Location = Path | ObjectUrl
 """A file of this machine, or an object elsewhere."""
 
 
+def has_appeared(place: Location) -> bool:
+    """Whether it is there by now. A store that cannot be asked now may say so later; raises `StoreError` for one that
+    never will.
+    """
+    try:
+        return place.is_file()
+    except StoreError as error:
+        if error.may_pass:
+            return False
+        raise
+
+
 def location_of(text: str, folder: Path = Path(), *, is_written: bool = False) -> Location:
     """What is there by that name; a path counts from `folder`. Raises `UsageError` for a URL that is none, or, where
     it `is_written`, cannot be.

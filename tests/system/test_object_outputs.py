@@ -1,6 +1,8 @@
 """Results that are written to a store: whole or not at all, over nobody else's, and later where it cannot be now."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -165,3 +167,75 @@ def test_parts_tables_and_packed_ones_go_to_a_store_like_to_a_folder(desk: Desk,
     assert desk.call("results", "prompts", *table, environ=store.environment).exit_code == 0
     verified = desk.call("verify", *table, environ=store.environment)
     assert verified.exit_code == 0, verified.stdout + verified.stderr
+
+
+PIPELINE = f"""name = "nightly"
+input = "s3://{BUCKET}/in/{{fire:%Y-%m-%d}}.jsonl"
+wait-for-input = "10 m"
+[stage.first]
+endpoint = "local:echo.py:echo"
+output = "s3://{BUCKET}/out/{{fire:%Y-%m-%d}}.jsonl"
+"""
+
+
+def test_a_flow_waits_for_its_object_and_writes_to_the_place_of_its_fire(desk: Desk, store: S3Server) -> None:
+    desk.write("echo.py", ECHO)
+    desk.write("nightly.toml", PIPELINE)
+    assert desk.call("apply", "nightly.toml").exit_code == 0
+    flow = desk.start("trigger", "nightly", "--at", "2027-03-28T00:00:00Z", "--wait", environ=store.environment)
+    named = f"s3://{BUCKET}/in/2027-03-28.jsonl"
+    flow.until_said(f"nightly@20270328T000000Z waits for {named}, for 10 m")
+    etag = store.client.put_object(Bucket=BUCKET, Key="in/2027-03-28.jsonl", Body=b'{"custom_id": "r", "n": 1}\n')[
+        "ETag"
+    ]
+    ended = flow.ended()
+    assert ended.exit_code == 0, ended.stderr
+    assert ids(store, "out/2027-03-28.jsonl") == ["r"]
+    shown = desk.call("flows", "show", "nightly@20270328T000000Z", "--json").summary
+    assert shown["stages"][0]["source"] == f"{named} (ETag {etag})"
+    assert shown["stages"][0]["sha256"] == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "told"),
+    [
+        ("input", "https://host/rows.jsonl?sig=hush", "may have a signature in it"),
+        ("input", "s3://me:hush@data/rows.jsonl", "with a user or a password in it is refused"),
+        ("output", "https://host/rows.jsonl", "https:// is for reading"),
+    ],
+)
+def test_a_pipeline_keeps_no_secret_and_is_refused_with_the_place(desk: Desk, key: str, url: str, told: str) -> None:
+    desk.write("echo.py", ECHO)
+    said = [line if not line.startswith(f"{key} =") else f'{key} = "{url}"' for line in PIPELINE.splitlines()]
+    desk.write("nightly.toml", "\n".join(said))
+    refused = desk.call("apply", "nightly.toml")
+    line = 2 if key == "input" else 6
+    assert (refused.exit_code, f"nightly.toml:{line}: " in refused.stderr, told in refused.stderr) == (2, True, True)
+    assert "hush" not in refused.stderr
+
+
+PROGRAM = f"""
+import asyncio
+from orchestrator import Orchestrator
+
+async def main():
+    async with Orchestrator(ledger="orchestrator.db") as orc:
+        run = await orc.submit("s3://{BUCKET}/in/*.jsonl", endpoint="local:echo.py:echo", name="all")
+        await run.wait()
+        print(await run.export("s3://{BUCKET}/out/all.csv", flatten=["output.n"]))
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_reads_and_writes_there_too(desk: Desk, store: S3Server) -> None:
+    desk.write("echo.py", ECHO)
+    desk.write("program.py", PROGRAM)
+    store.put("in/1.jsonl", b'{"custom_id": "a", "n": 1}\n')
+    store.put("in/2.jsonl", b'{"custom_id": "b", "n": 2}\n')
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=desk.folder, env=desk.environment(store.environment),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [line.split(b",")[0] for line in store.get("out/all.csv").splitlines()] == [b"custom_id", b"a", b"b"]

@@ -69,7 +69,7 @@ class LocalFiles:
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):
                 run = await self._made(name, stage, source.name, settings)
                 await self.ledger.flows.begin_stage(
-                    flow.id, stage.name, run=run.id, source=source.name, sha256=source.sha256, again=again
+                    flow.id, stage.name, run=run.id, source=source.as_recorded, sha256=source.sha256, again=again
                 )
                 await self._take_in(run, stage, source, settings)
         taken = await self.ledger.runs.named(name)

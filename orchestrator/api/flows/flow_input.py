@@ -1,6 +1,6 @@
-"""The input of a flow: a file that somebody renames into place, or what a command prints.
+"""The input of a flow: a file that somebody renames into place, an object of a store, or what a command prints.
 
-What was read is told by its SHA-256, which is written down before any of its rows is taken in.
+What was read is told by its SHA-256, or what a store has for that, which is written down before any row is taken in.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio
-from anyio import to_thread
 
 from orchestrator.api.messages.subprocesses import carry_out
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
@@ -27,29 +26,41 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.input.rows import RowProblem
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
+from orchestrator.stores.object_url import Location, ObjectUrl, has_appeared, location_of
 from orchestrator.units import MIB, SECOND_US
 from orchestrator.views.flows import AwaitedInput
 
 LOOK_S: Final = 5.0
 """How often it is looked whether an input is there."""
 
+ASK_S_MAX: Final = 60.0
+"""A store is asked for it at pauses that grow so far: each question costs."""
+
 
 class FlowInput(NamedTuple):
     """An input that is there."""
 
-    path: Path
+    path: Location
     name: str
     """What it is called: its path, or the command that printed it."""
 
-    fingerprint: tuple[int, ...]
+    fingerprint: tuple[object, ...]
     """What of the file is another once it is changed."""
 
     sha256: str
+    """Empty for an object: it is read once, and told by what its store has for that."""
 
     @classmethod
-    async def at(cls, path: Path, name: str) -> "FlowInput":
+    async def at(cls, path: Location, name: str) -> "FlowInput":
         """What is there now. Raises `UsageError` where it cannot be read."""
-        return cls(path, name, _fingerprint(path), await to_thread.run_sync(_sha256, path))
+        fingerprint = await anyio.to_thread.run_sync(_fingerprint, path)
+        sha256 = await anyio.to_thread.run_sync(_sha256, path) if isinstance(path, Path) else ""
+        return cls(path, name, fingerprint, sha256)
+
+    @property
+    def as_recorded(self) -> str:
+        """What is written down of it: of an object its content, too."""
+        return f"{self.name} ({self.fingerprint[0]})" if isinstance(self.path, ObjectUrl) else self.name
 
     def watched(self, batches: Iterator[InputBatch]) -> Iterator[InputBatch]:
         """`batches` of the file, which is refused at its end if it is not what it was before."""
@@ -58,15 +69,20 @@ class FlowInput(NamedTuple):
             line += len(batch.rows) + len(batch.faults)
             yield batch
         if _fingerprint(self.path) != self.fingerprint:
-            yield InputBatch([], [RowProblem(line=line, text="the file was changed meanwhile; rename it into place")])
+            advice = "" if isinstance(self.path, ObjectUrl) else "; rename it into place"
+            yield InputBatch([], [RowProblem(line=line, text=f"the file was changed meanwhile{advice}")])
 
 
 def awaited_input(flow: Flow, pipeline: Pipeline) -> AwaitedInput | None:
-    """What a flow waits for whose first stage has not begun; None where it reads no file, or the file is there."""
+    """What a flow waits for whose first stage has not begun; None where it reads no file, or the file is there.
+
+    No store is asked: whoever looks on may have no credentials.
+    """
     if flow.state is not FlowState.RUNNING or pipeline.input is None:
         return None
-    path = filled_template(pipeline, pipeline.input, moment(pipeline, flow.fire_at, flow.again))
-    return None if Path(path).is_file() else AwaitedInput(path=path, until=_awaited_until(flow, pipeline))
+    place = location_of(filled_template(pipeline, pipeline.input, moment(pipeline, flow.fire_at, flow.again)))
+    has_come = isinstance(place, Path) and place.is_file()
+    return None if has_come else AwaitedInput(path=str(place), until=_awaited_until(flow, pipeline))
 
 
 @asynccontextmanager
@@ -84,7 +100,7 @@ async def flow_source(
     """
     at = moment(pipeline, flow.fire_at, flow.again)
     if pipeline.input is not None:
-        there = Path(filled_template(pipeline, pipeline.input, at))
+        there = location_of(filled_template(pipeline, pipeline.input, at))
         await _until_there(there, flow, pipeline, ledger, say)
         yield await FlowInput.at(there, str(there))
         return
@@ -102,10 +118,12 @@ def _awaited_until(flow: Flow, pipeline: Pipeline) -> int:
     return (flow.started_at or flow.recorded_at) + pipeline.wait_for_input_us
 
 
-async def _until_there(there: Path, flow: Flow, pipeline: Pipeline, ledger: Ledger, say: Callable[[str], None]) -> None:
-    until = _awaited_until(flow, pipeline)
+async def _until_there(
+    there: Location, flow: Flow, pipeline: Pipeline, ledger: Ledger, say: Callable[[str], None]
+) -> None:
+    until, look_s = _awaited_until(flow, pipeline), LOOK_S
     is_told = False
-    while not await to_thread.run_sync(there.is_file):
+    while not await anyio.to_thread.run_sync(_found, there):
         left = until - ledger.now()
         if left <= 0:
             wait = pipeline.wait_for_input_us
@@ -114,7 +132,15 @@ async def _until_there(there: Path, flow: Flow, pipeline: Pipeline, ledger: Ledg
         if not is_told:
             is_told = True
             say(f"{flow.name} waits for {there}, for {format_duration(pipeline.wait_for_input_us)} at most")
-        await anyio.sleep(min(LOOK_S, left / SECOND_US))
+        await anyio.sleep(min(look_s, left / SECOND_US))
+        look_s = LOOK_S if isinstance(there, Path) else min(2 * look_s, ASK_S_MAX)
+
+
+def _found(place: Location) -> bool:
+    try:
+        return has_appeared(place)
+    except OSError as error:
+        raise UsageError(f"{place}: cannot read the input ({error.strerror})") from error
 
 
 async def _print(command: list[str], printed: Path, pipeline: Pipeline, at: Moment, dependencies: Dependencies) -> None:
@@ -136,8 +162,11 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _fingerprint(path: Path) -> tuple[int, ...]:
+def _fingerprint(path: Location) -> tuple[object, ...]:
     try:
+        if isinstance(path, ObjectUrl):
+            at_store = path.stat()
+            return at_store.identity, at_store.size
         found = path.stat()
     except OSError as error:
         raise UsageError(f"{path}: cannot read the input ({error.strerror})") from None

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import AsyncIterable, Mapping
 from contextlib import aclosing
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT
+from orchestrator.stores.object_url import location_of
 from orchestrator.user_code import call, each, each_awaited
 
 UNNAMED = "plan"
@@ -47,15 +48,15 @@ async def planned(
         raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
     names = EndpointNames(connection=connection, dependencies=dependencies)
     endpoint = await names.id_of(endpoint)
-    is_file = isinstance(inputs, str | PathLike)
-    name = choices[run_request.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
+    given = fspath(inputs) if isinstance(inputs, str | PathLike) else None
+    name = choices[run_request.NAME] or (UNNAMED if given is None else Path(location_of(given).name).stem)
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(inputs) if is_file else Path(folder) / "inputs.jsonl"  # type: ignore[arg-type]
-        if not is_file:
-            await _written(inputs, source)
+        source = f"{folder}/inputs.jsonl" if given is None else given
+        if given is None:
+            await _written(inputs, Path(source))
         run = RunRequest(
             name=name,
-            source=str(source),
+            source=source,
             endpoint=endpoint,
             members=absolute_members(await names.in_members(choices.members)),
             ledger=choices[run_request.LEDGER] or LEDGER_DEFAULT,

@@ -16,6 +16,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import place_for, whose
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
+from orchestrator.stores.object_url import location_of
 from orchestrator.units import SECOND_US
 
 
@@ -57,7 +58,7 @@ def check_reachable(session: LedgerSession, choices: Choices, run: Run) -> None:
 async def name_for(ledger: Ledger, inputs: Inputs, endpoint: str | Function | None) -> str:
     """A name for a run that was given none: that of the file, or else a new one, of the endpoint and the time."""
     if (source := source_of(inputs)) != STANDARD_INPUT:
-        return Path(source).stem
+        return Path(location_of(source).name).stem
     of = endpoint if isinstance(endpoint, str) else getattr(endpoint, "__name__", "run")
     at = datetime.fromtimestamp(ledger.now() // SECOND_US, UTC)
     base = f"{of.rpartition(':')[2].rpartition('/')[2]}-{at:%Y%m%d-%H%M%S}"

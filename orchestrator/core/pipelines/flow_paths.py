@@ -9,6 +9,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Schedule
 from orchestrator.core.pipelines.placeholders import Moment, Word, expanded, placeholders, with_doubled
 from orchestrator.core.pipelines.schedule_calendar import next_fires, previous_fire
 from orchestrator.core.text.durations import format_duration
+from orchestrator.core.text.object_urls import is_object_url
 
 FIRES_CHECKED: Final = 1_000
 """The paths of so many fires to come have to differ."""
@@ -34,8 +35,9 @@ def moment(pipeline: Pipeline, fire_us: int, number: int = 1) -> Moment:
 
 
 def filled_template(pipeline: Pipeline, template: str, at: Moment) -> str:
-    """The full path that `template` means for one flow."""
-    return str(PurePosixPath(pipeline.folder) / expanded(template, at, {}))
+    """The full path, or the URL, that `template` means for one flow."""
+    filled = expanded(template, at, {})
+    return filled if is_object_url(filled) else str(PurePosixPath(pipeline.folder) / filled)
 
 
 def templates(pipeline: Pipeline) -> Mapping[tuple[str, str], str]:

@@ -135,3 +135,8 @@ def test_a_command_that_is_told_has_braces_and_no_placeholders() -> None:
     [(table, key, why)] = template_problems(telling("mail", "{flow}"))
     assert (table, key) == ("notify", "command")
     assert "standard input" in why
+
+
+def test_a_url_counts_from_no_folder() -> None:
+    one = pipeline("s3://bucket/in/{fire:%Y-%m-%d}.jsonl", output="s3://bucket/out/{flow}.jsonl")
+    assert filled_template(one, str(one.input), moment(one, NOW)) == "s3://bucket/in/2027-03-25.jsonl"
