@@ -1,5 +1,8 @@
 """Batches of the service: what is intended with each, which rows are in it, and what is kept out of other hands."""
 
+import json
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -13,8 +16,10 @@ from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.service.batches import ServiceBatch
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command_types import Action, CancelledJobs
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.batches import RowCounts
+from orchestrator.settings.run_settings import RunSettings
 from tests.factories import TTL_US, S, an_outcome
 from tests.ledger.ledgers import OpenLedger, a_run, job_now
 from tests.simulation.clock import EPOCH_AT
@@ -24,8 +29,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 AT = EPOCH_AT
 
 
-async def a_draft(ledger: Ledger, rows: int = 3) -> BatchRecord:
-    run = await a_run(ledger, rows)
+async def a_draft(ledger: Ledger, rows: int = 3, **settings: Any) -> BatchRecord:
+    run = await a_run(ledger, rows, settings=RunSettings(**settings))
     batch = await ledger.runs.batches.intend(run.id, endpoint=run.endpoint_id)
     return await ledger.runs.batches.move(batch, BatchStage.DRAFT, remote_id="batch_1")
 
@@ -128,6 +133,33 @@ async def test_what_is_in_a_batch_is_owed_no_cancel_of_its_own_and_is_not_taken_
         assert await ledger.jobs.cancels.due(now=AT + 100 * S, after=(0, 0), most=9) == []
         late = AT + 100_000 * S
         assert (await ledger.jobs.margins.waiting(now=late))[batch.run].unfinished_at == late
+
+
+async def test_rows_that_people_have_cancelled_are_known_by_their_batch(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        batch = await a_draft(ledger)
+        first, second, _ = [await put_in(ledger, job) for job in await claimed(ledger, batch)]
+        command = await ledger.commands.ask(Action.CANCEL_JOBS, run=batch.run, argument=CancelledJobs("line=1"))
+        found = await ledger.jobs.cancels.cancel([first.id], command=command)
+        assert (found.owed, found.in_batches) == (1, 1)
+        await ledger.jobs.cancels.owe([second.id], CancelWhy.MOVED, now=AT)
+        assert await ledger.runs.batches.cancelled_rows(batch.id) == {first.id}
+
+
+async def test_a_message_of_a_run_counts_what_was_executed_in_batches_at_their_price(open_file: OpenLedger) -> None:
+    priced = {"price_per_second": 0.5, "batch_discount": 200_000, "notify": "env:HOOK"}
+    async with open_file() as ledger:
+        batch = await a_draft(ledger, rows=1, **priced)
+        [job] = await claimed(ledger, batch)
+        job = await put_in(ledger, job)
+        done = transitions.completed(job, an_outcome(job, execution_ms=10_000), reason="batch", at=AT)
+        assert await ledger.writer.step(done)
+        [took] = (await ledger.jobs.brakes.executed()).values()
+        assert (took.total_ms, took.batch_ms) == (10_000, 10_000)
+        [receiver] = await ledger.flows.run_outbox.receivers_due(ledger.now())
+        message = await ledger.flows.run_outbox.first_due(*receiver, ledger.now())
+        assert message is not None
+        assert json.loads(message.body)["data"]["spent"] == pytest.approx(4.0)
 
 
 async def test_batches_go_with_their_run(open_file: OpenLedger) -> None:
