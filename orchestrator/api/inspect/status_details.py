@@ -6,11 +6,12 @@ import msgspec
 
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.run_costs import members_by_run
+from orchestrator.core.batches.batch_record import ENDED, BatchRecord
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.views.batches import batch_status
+from orchestrator.views.batches import BatchStatus, batch_status
 from orchestrator.views.status import RunStatus
 
 
@@ -30,14 +31,20 @@ async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus
     """
     if run.settings.via is not Via.BATCH:
         return status
-    batches, of_run = ledger.runs.batches, await ledger.runs.batches.of_run(run.id)
-    before = max((each.overtakes_before for each in of_run), default=0)
-    found = [
-        batch_status(each, (await batches.counts(each.id)).named, now=ledger.now(), overtaken_before=before)
-        for each in of_run
-    ]
+    of_run = await ledger.runs.batches.of_run(run.id)
     told = {each.batch or "": each for each in status.batches}
-    return msgspec.structs.replace(status, batches=tuple(told.get(each.batch or "-", each) for each in found))
+    before = max((each.overtakes_before for each in of_run), default=0)
+    found = [told.get(each.remote_id or "-") or await _counted(ledger, each, before) for each in of_run]
+    return msgspec.structs.replace(status, batches=tuple(found))
+
+
+async def _counted(ledger: Ledger, batch: BatchRecord, overtaken_before: int) -> BatchStatus:
+    """One of which no process says how it stands. Its rows are counted only while it is open: of two hundred batches
+    most have ended, and each has thousands.
+    """
+    has_ended = batch.stage in ENDED
+    rows = batch.total if has_ended else (await ledger.runs.batches.counts(batch.id)).named
+    return batch_status(batch, rows, now=ledger.now(), overtaken_before=overtaken_before)
 
 
 async def with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:
