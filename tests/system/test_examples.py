@@ -1,10 +1,13 @@
 """What a newcomer runs first."""
 
+import json
+import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests.system.emulators import emulated
 from tests.system.processes import ROOT, SECONDS_MAX, Desk
 
 pytestmark = pytest.mark.system
@@ -53,3 +56,23 @@ def test_the_command_of_the_demo_runs_on_its_first_prompts(desk: Desk) -> None:
     assert len(rows) == PROMPTS == len({row["custom_id"] for row in rows})
     assert all(row["output"]["caption"].startswith("A picture of") for row in rows)
     assert f"all {PROMPTS} jobs succeeded" in ended.stderr
+
+
+@pytest.mark.slow
+def test_two_pods_write_captions_and_are_gone(desk: Desk) -> None:
+    """With the commands that the file itself says."""
+    shutil.copytree(ROOT / "examples" / "pods", desk.folder, dirs_exist_ok=True)
+    file = desk.folder / "orchestrator.toml"
+    said = [line.removeprefix("#").partition("  #")[0].split() for line in file.read_text().splitlines()]
+    save, plan, run, left = (words[1:] for words in said if words[:1] == ["orchestrator"] and words[1] != "emulate")
+    with emulated(desk, "--pod-server", "8000=server.py:app") as url:
+        file.write_text(file.read_text().replace("http://127.0.0.1:8900", url))
+        assert desk.call(*save).exit_code == 0
+        assert "2 of captions, ready in about 3 min, assumed" in desk.call(*plan).stdout
+        ended = desk.call(*run)
+        assert ended.exit_code == 0, ended
+        assert [row["output"]["caption"] for row in desk.rows("captions.jsonl")][
+            0
+        ] == "A picture of a lighthouse in fog"
+        assert "2 pods of captions" in ended.stderr
+        assert json.loads(desk.call(*left, "--json").stdout) in ([], {"pods": []})

@@ -14,13 +14,17 @@ from msgspec.structs import replace
 
 from orchestrator.api.foreground.run import run as run_in_foreground
 from orchestrator.api.runs.process_commands import control
+from orchestrator.client import Service
 from orchestrator.client.http.posts import post_notification
+from orchestrator.clock import Clock
 from orchestrator.core.pods.pod_lease import LeaseEnd, PodLease
 from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
 from orchestrator.core.pods.replacements import PAUSE_US
+from orchestrator.core.service.endpoint_headers import read_headers
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.command_requests import ControlAction
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from tests.api.flows.test_notifications import Receiver
 from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_action
@@ -305,3 +309,26 @@ def test_a_pod_that_cannot_be_ended_is_told_to_those_whom_its_run_tells(place: W
     assert place.pods == {}
     assert receiver.bodies[0]["type"] == "run.stalled"
     assert receiver.bodies[0]["data"]["why"].startswith("the pod could not be ended so far: it is paid (")
+
+
+def test_headers_of_all_pods_go_to_each_of_them_and_to_nobody_else_and_are_kept_nowhere(place: Workplace) -> None:
+    """As `[endpoints."pods:vllm"]` has them."""
+    given = read_headers({"Authorization": "env:VLLM_KEY", "X-Team": "vision"}, {"VLLM_KEY": "sk-of-vllm-7"})
+    heard: list[tuple[bool, str, str]] = []
+
+    def with_headers(connection: ConnectionSettings, clock: Clock) -> Service:
+        service: Service = place.dependencies.service(connection, clock)
+        service.endpoint_headers = {"pods:vllm": given}
+        return service
+
+    async def before(request: httpx.Request) -> None:
+        is_at_pod = request.url.path.startswith("/proxy/")
+        heard.append((is_at_pod, request.headers["authorization"], request.headers.get("x-team", "")))
+
+    place.way.before = before
+    told = replace(place.dependencies, service=with_headers)
+    place.world(lambda: run_in_foreground(place.request(6), place.console, told))
+    assert {each[1:] for each in heard if each[0]} == {("Bearer sk-of-vllm-7", "vision")}
+    assert {each[1:] for each in heard if not each[0]} == {("Bearer key", "")}
+    assert not any(b"sk-of-vllm-7" in file.read_bytes() for file in place.folder.iterdir())
+    assert not any("sk-of-vllm-7" in line for line in place.console.lines)
