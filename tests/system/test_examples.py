@@ -71,8 +71,7 @@ def test_two_pods_write_captions_and_are_gone(desk: Desk) -> None:
         assert "2 of captions, ready in about 3 min, assumed" in desk.call(*plan).stdout
         ended = desk.call(*run)
         assert ended.exit_code == 0, ended
-        assert [row["output"]["caption"] for row in desk.rows("captions.jsonl")][
-            0
-        ] == "A picture of a lighthouse in fog"
+        captions = [row["output"]["caption"] for row in desk.rows("captions.jsonl")]
+        assert captions[0] == "A picture of a lighthouse in fog"
         assert "2 pods of captions" in ended.stderr
         assert json.loads(desk.call(*left, "--json").stdout) in ([], {"pods": []})

@@ -62,6 +62,8 @@ async def read_endpoints(
             into.earliest("webhook_share_ratio", endpoint, value=sample.webhook_share)
             if sample.workers_at is not None:
                 _add_each("workers", (endpoint,), sample.workers, WORKER_STATES, into)
+            if sample.workers_most is not None:
+                into.add("workers_bound", endpoint, value=sample.workers_most)
 
 
 async def _safe_until(

@@ -107,6 +107,7 @@ _OF_RESULTS: Final = (
     _histogram("queue_delay_seconds", _AT, "How long jobs waited at the service for a worker."),
     _histogram("execution_seconds", _AT, "How long workers had jobs."),
     _gauge("workers", (ENDPOINT, STATE), "Workers of the endpoint, as the service last said."),
+    _gauge("workers_bound", (ENDPOINT,), "How many it may have at most by now, where that follows what its runs need."),
     _gauge(
         "safe_until_timestamp_seconds",
         _AT,

@@ -95,6 +95,7 @@ async def test_what_the_process_wrote_down_is_told_as_it_stands(tmp_path: Path) 
     assert found("requests_total", at, "run", "new") is None  # a label is one of few
     assert found("limit_used_requests", at, "run") == 901
     assert found("workers", at, "idle") == 1
+    assert found("workers_bound", at) == 8
     assert found("spend_total", at) == 1.5
     assert found("webhook_share_ratio", at) == 0.75
     margin = found("result_margin_seconds", at)
@@ -133,7 +134,10 @@ async def test_of_a_process_that_is_dead_only_what_it_has_counted_is_told(tmp_pa
     async with a_ledger(tmp_path) as ledger:
         await a_watched_ledger(ledger)
         found = await found_in(ledger)  # nobody holds the ledger
-    present = ("limit_requests", "limit_used_requests", "requests_in_flight", "workers", "webhook_share_ratio")
+    present = (
+        *("limit_requests", "limit_used_requests", "requests_in_flight", "webhook_share_ratio"),
+        *("workers", "workers_bound"),
+    )
     assert not any(map(found.has, (*present, "engine_resident_memory_bytes", "janitor_failing")))
     assert not found.has("run_eta_timestamp_seconds")
     assert found("at_work", "0") == 0

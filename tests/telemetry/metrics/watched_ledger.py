@@ -53,6 +53,7 @@ def an_endpoint(grown: int = 1) -> EndpointSample:
     return EndpointSample(
         workers={"running": 3, "idle": 1},
         workers_at=1,
+        workers_most=8,
         safe_until=2_000_000_000 * SECOND_US,
         collected_at=1_700_000_000 * SECOND_US,
         webhook_share=0.75,
