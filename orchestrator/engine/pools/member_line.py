@@ -1,5 +1,7 @@
 """The jobs of a run that one member of its pool takes: those that are bound to it, and its share of the pool's line."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from orchestrator.core.gates.gates import GateResult
@@ -48,6 +50,11 @@ class MemberLine:
     def share(self) -> int:
         """How many more of those that are bound to nobody."""
         return self._pool.room(self._endpoint.id)
+
+    @property
+    def parts(self) -> Mapping[int, float]:
+        """Which part of the jobs each member ends, by its number; none while nobody knows."""
+        return self._pool.parts()
 
     @property
     def next_room_s(self) -> float:

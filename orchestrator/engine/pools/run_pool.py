@@ -97,6 +97,13 @@ class RunPool:
         member = self.members.get(endpoint)
         return LOOK_AGAIN_S_MAX if member is None else min(member.ends_every_s, LOOK_AGAIN_S_MAX)
 
+    def parts(self) -> dict[int, float]:
+        """Which part of its jobs each member ends that is well, by how fast they are; none while that is not known of
+        each.
+        """
+        per_s = {number: member.pace.per_s or 0.0 for number, member in self.members.items() if member.is_well}
+        return {number: each / sum(per_s.values()) for number, each in per_s.items()} if all(per_s.values()) else {}
+
     def has_other(self, endpoint: int) -> bool:
         """Whether a member beside `endpoint` is well."""
         return any(member.is_well for number, member in self.members.items() if number != endpoint)

@@ -5,7 +5,7 @@ to be finished by a time, in `core.planning.deadline_turns`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from orchestrator.core.gates import gates
@@ -56,7 +56,7 @@ class ClaimTurns:
     def remove(self, run: int) -> None:
         """Sends no more of `run`."""
         if (removed := self.runs.pop(run, None)) is not None:
-            removed.brakes.pace.late_in_turn_us = None
+            removed.brakes.pace.late_at(self._endpoint.id, None)
         self._turns_until = 0
         self.share.forget(run)
 
@@ -126,9 +126,8 @@ class ClaimTurns:
         found = self._by_deadlines(now) if self._are_in_turns else Turns(weights={})
         self._turns = found
         for number, run in self.runs.items():
-            if run.member_line is None:
-                late_us = found.late_us.get(number, 0.0 if number in found.first else None)
-                run.brakes.pace.late_in_turn_us = None if late_us is None else math.ceil(late_us)
+            late_us = found.late_us.get(number, 0.0 if number in found.first else None)
+            run.brakes.pace.late_at(self._endpoint.id, late_us, among=self._parts(run))
 
     def _by_deadlines(self, now: int) -> Turns:
         self._count_running()
@@ -141,7 +140,7 @@ class ClaimTurns:
         turns = {
             number: RunTurn(
                 weight=run.weight,
-                jobs=run.brakes.pace.left,
+                jobs=math.ceil(run.brakes.pace.left * self._parts(run).get(self._endpoint.id, 1.0)),
                 execution_us=known.get(number, mean_us),
                 finish_by=self._endpoint.settings_of[number].finish_by or None,
             )
@@ -150,6 +149,10 @@ class ClaimTurns:
         estimates = self._endpoint.estimates
         at_once = max(estimates.running, estimates.throughput.per_s(now) * mean_us / SECOND_US)
         return turns_of(turns, at_once, now, were_by_deadline=bool(self._turns.first))
+
+    def _parts(self, run: RunSender) -> Mapping[int, float]:
+        """Which part of its jobs end at which endpoint: all of them here, where it has no pool."""
+        return {self._endpoint.id: 1.0} if run.member_line is None else run.member_line.parts
 
     def is_open(self, operation: Operation) -> bool:
         """Whether any run may send by `operation`."""

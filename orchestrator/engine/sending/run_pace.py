@@ -1,7 +1,8 @@
 """How fast the jobs of a run end, of late, and whether that is soon enough."""
 
+import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
@@ -38,11 +39,25 @@ class RunPace:
         """What executions took, in milliseconds, and whether their jobs had an outcome with that."""
 
         self._warned_at: int | None = None
+        self._late_at: dict[int, float] = {}
+        """By how much it is late by turns at which endpoint."""
+
         self.late_in_turn_us: int | None = None
-        """See `DeadlineFacts`."""
+        """See `DeadlineFacts`; of a pool where it is the least, once all of its members that are well have said it."""
 
         self.sending_since: int | None = None
         """When the first of its jobs was claimed, as far as this process knows."""
+
+    def late_at(self, endpoint: int, late_us: float | None, *, among: Collection[int] = ()) -> None:
+        """By so much it is late by its turns at that endpoint, one of those `among` which its jobs are shared; None: it
+        is not, there.
+        """
+        if late_us is None:
+            self._late_at.pop(endpoint, None)
+        else:
+            self._late_at[endpoint] = late_us
+        known = [self._late_at[each] for each in among if each in self._late_at]
+        self.late_in_turn_us = math.ceil(min(known)) if known and len(known) == len(among) else None
 
     def on_end(self, now: int) -> None:
         """A job has its outcome."""

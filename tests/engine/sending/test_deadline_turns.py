@@ -3,13 +3,15 @@
 import heapq
 import itertools
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 
 from orchestrator.core.gates.failure_breaker import OFF
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.settings.run_settings import RunSettings
@@ -23,21 +25,22 @@ EXECUTION_S = 10.0
 
 
 class FewWorkers(httpx.AsyncBaseTransport):
-    """A service whose workers have jobs in the order in which they came, ten seconds each."""
+    """A service whose workers, so many at each endpoint, have jobs in the order in which they came, ten seconds each."""
 
     def __init__(self, workers: int) -> None:
-        self._free = [0.0] * workers
+        self._free: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * workers)
         self._numbers = itertools.count()
         self._jobs: dict[str, tuple[float, float]] = {}
         """When each was sent, and when it begins."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        _, _, _, operation, *rest = request.url.path.split("/")
+        _, _, endpoint, operation, *rest = request.url.path.split("/")
+        free = self._free[endpoint]
         now_s = running_loop().time()
         if operation == "run":
             name = f"job-{next(self._numbers)}"
-            begins_s = max(now_s, heapq.heappop(self._free))
-            heapq.heappush(self._free, begins_s + EXECUTION_S)
+            begins_s = max(now_s, heapq.heappop(free))
+            heapq.heappush(free, begins_s + EXECUTION_S)
             self._jobs[name] = now_s, begins_s
             return _answer({"id": name, "status": "IN_QUEUE"})
         if operation == "status":
@@ -54,9 +57,10 @@ def _answer(body: Mapping[str, object]) -> httpx.Response:
     return httpx.Response(200, content=json.dumps(body).encode())
 
 
-def few_ahead(finish_by: int = 0) -> RunSettings:
+def few_ahead(finish_by: int = 0, members: Sequence[str] = ()) -> RunSettings:
     """What has been sent cannot be overtaken, so little is sent ahead."""
-    return RunSettings(queue_depth=4, breaker=OFF, finish_by=finish_by)
+    pool = tuple(map(MemberSettings, members))
+    return RunSettings(queue_depth=4, breaker=OFF, finish_by=finish_by, members=pool)
 
 
 async def both(engine: Engine, finish_by_s: float | None) -> tuple[RunSession, RunSession, float]:
@@ -89,13 +93,21 @@ async def test_who_is_in_time_by_weight_keeps_to_it(tmp_path: Path, finish_by_s:
         assert urgent.brakes.pace.late_in_turn_us is None
 
 
-async def test_who_cannot_be_in_time_is_told_by_how_much(tmp_path: Path) -> None:
-    async with engine_at(tmp_path / "db", {HERE: FewWorkers(4)}) as engine:
-        finish_by = engine.ledger.now() + 60 * SECOND_US
-        plain = await a_run(engine, "plain", jobs=200, settings=few_ahead())
-        urgent = await a_run(engine, "urgent", jobs=40, settings=few_ahead(finish_by))
+@pytest.mark.parametrize(
+    ("members", "within_s", "left"),
+    [((), 60, 32), pytest.param(("ep", "ep-2"), 90, 28, marks=pytest.mark.slow)],
+    ids=["alone", "of a pool"],
+)
+async def test_who_cannot_be_in_time_is_told_by_how_much(
+    tmp_path: Path, members: Sequence[str], within_s: int, left: int
+) -> None:
+    """Of a pool once it is known how fast each of its members is."""
+    async with engine_at(tmp_path / "db", {HERE: FewWorkers(4 // max(1, len(members)))}) as engine:
+        finish_by = engine.ledger.now() + within_s * SECOND_US
+        plain = await a_run(engine, "plain", jobs=200, settings=few_ahead(members=members))
+        urgent = await a_run(engine, "urgent", jobs=40, settings=few_ahead(finish_by, members))
         _, session = await serve(engine, plain, urgent)
-        await session.progress.until(lambda: session.progress.unfinished <= 32)
+        await session.progress.until(lambda: session.progress.unfinished <= left)
         why = session.brakes.why_late
         assert why is not None
         assert "even where its turn comes by its deadline" in why
