@@ -115,6 +115,9 @@ PROMISES: Final = (
             "tests/api/outcomes/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
             "tests/api/outcomes/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
             "tests/engine/maintenance/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
+            "tests/engine/collecting/test_output_saver.py::test_killed_between_the_file_and_its_step_it_is_found_again_and_nothing_points_at_nothing",
+            "tests/system/test_saved_files.py::test_killed_again_and_again_each_result_has_its_one_file",
+            "tests/engine/collecting/test_output_saver.py::test_the_next_process_saves_first_what_the_disk_did_not_take",
             "tests/engine/collecting/test_collector.py::test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothing_is_paid_twice",
             "tests/engine/collecting/test_no_news.py::test_a_maintenance_that_answers_with_pages_costs_no_job_anything",
             "tests/engine/collecting/test_other_records.py::test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",
@@ -174,7 +177,10 @@ PROMISES: Final = (
     Promise(
         number="G4",
         title="kill -9 at any moment loses nothing",
-        text="Whenever it is stopped, and however, running the same command again continues.",
+        text=(
+            "Whenever it is stopped, and however, running the same command again continues. A file that is made of an "
+            "output is in its place before its row tells of it."
+        ),
         assumptions=(
             "The ledger is on a local disk that honours `fsync`; network file systems are refused.",
             "Nobody changes the ledger's files but this program. (That they are deleted or moved while it works is noticed, and what is still open is saved.)",
@@ -187,6 +193,9 @@ PROMISES: Final = (
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/system/test_kills.py::test_a_killed_run_loses_nothing_and_repeats_only_what_was_uncertain",
             "tests/engine/maintenance/test_crashes.py::test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertain",
+            "tests/engine/collecting/test_output_saver.py::test_killed_between_the_file_and_its_step_it_is_found_again_and_nothing_points_at_nothing",
+            "tests/system/test_saved_files.py::test_killed_again_and_again_each_result_has_its_one_file",
+            "tests/engine/collecting/test_output_saver.py::test_the_next_process_saves_first_what_the_disk_did_not_take",
             "tests/crashes/test_commits.py::test_a_run_killed_at_any_of_its_commits_is_ended_by_the_next_process",
             "tests/system/test_damage.py::test_files_copied_at_any_moment_and_cut_off_anywhere_hold_a_prefix_of_the_commits",
             "tests/system/test_damage.py::test_a_damaged_page_is_recognised_where_it_is_met_and_found_by_verify",
@@ -290,6 +299,7 @@ PROMISES: Final = (
             "tests/benchmarks/test_short.py::test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page",
             "tests/cli/test_memory.py::test_large_blocks_that_are_free_go_back_to_the_system",
             "tests/engine/collecting/test_collector.py::test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written",
+            "tests/engine/collecting/test_output_saver.py::test_while_much_waits_to_be_saved_no_more_is_collected",
             "tests/benchmarks/test_short.py::test_an_intake_stays_small_and_commands_answer_soon",
             "tests/web/test_webhook_routes.py::test_bodies_that_together_hold_too_much_memory_become_hints_and_room_is_found_again",
             "tests/ledger/transactions/test_plans.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",

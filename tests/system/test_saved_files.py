@@ -67,7 +67,7 @@ def test_what_cannot_be_a_file_is_refused_before_anything_is_sent(desk: Desk) ->
     for save, why in (
         ("output.image=out/image.png", "would be one file for all rows"),
         ("output.image=taken/{custom_id}.png", "taken is no folder"),
-        ("output.image=s3://bucket/{custom_id}.png", "not yet to s3://"),
+        ("output.image=https://example.org/{custom_id}.png", "is for reading"),
         ("image=out/{custom_id}.png", "names no member of outputs"),
     ):
         refused = desk.call("run", "prompts.jsonl", *PICTURE, "--save", save)

@@ -16,7 +16,7 @@ from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
-from orchestrator.formats.output.saved_files import folder_fault
+from orchestrator.formats.output.saved_objects import place_fault
 from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
@@ -49,7 +49,7 @@ def check_saves(rules: Sequence[SaveRule], name: DisplayName = str) -> None:
         text = f"{name(SAVE)} {format_save(rule)}"
         if rule.is_of_flow:
             raise UsageError(f"{text}: only a pipeline fills in what is of a flow; leave it out")
-        if (fault := folder_fault(rule.folder)) is not None:
+        if (fault := place_fault(rule.folder)) is not None:
             raise UsageError(f"{text}: {fault}; choose another place")
 
 

@@ -28,10 +28,11 @@ from orchestrator.core.outputs.saved_members import (
     unsaved_text,
     with_replaced,
 )
-from orchestrator.errors import Unanswered
-from orchestrator.formats.output.saved_files import NewFile
+from orchestrator.errors import Unanswered, UsageError
+from orchestrator.formats.output.saved_objects import file_to_save
 from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import OnUnsaved
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ class OutputSaver:
         """What is kept of `output`, a result of `job`: with what tells of the files that its members became."""
         [custom_id] = await self._ledger.jobs.custom_ids([job.id])
         found = await self._kept(job.run, custom_id, output)
-        if found.why_not is not None and job.run not in self._warned:
+        is_kept = self._settings_of[job.run].on_unsaved is OnUnsaved.KEEP or found.disk_fault is not None
+        if found.why_not is not None and is_kept and job.run not in self._warned:
             self._warned.add(job.run)
             self._warn(f"{custom_id}: {found.why_not}; it stays in its row, as others will, each with the reason")
         return found
@@ -202,11 +204,13 @@ class OutputSaver:
             return await self._in_thread(partial(_written, folder, parts, content))
         except OSError as error:
             raise _Unsaved(error.strerror or type(error).__name__, is_disk=True) from None
+        except UsageError as error:  # the driver of its store is not installed here
+            raise _Unsaved(error.message, is_disk=True) from None
         except Unanswered as error:
             raise _Unsaved(str(error)) from None
 
     async def _fetched(self, folder: str, parts: Sequence[str], url: str, settings: RunSettings) -> SavedFile:
-        file, came = NewFile(folder, parts), bytearray()
+        file, came = file_to_save(folder, parts), bytearray()
         await self._in_thread(file.__enter__)
         try:
             pieces = self._fetch(url, networks=settings.save_from, bytes_max=settings.save_bytes_max)
@@ -228,6 +232,6 @@ class OutputSaver:
 
 
 def _written(folder: str, parts: Sequence[str], content: bytes) -> SavedFile:
-    with NewFile(folder, parts) as file:
+    with file_to_save(folder, parts) as file:
         file.write(content)
         return file.commit()

@@ -25,6 +25,8 @@ _NEW_FILE_MODE: Final = 0o666
 _NEW_FOLDER_MODE: Final = 0o777
 """What any program creates them with; the umask takes away from it."""
 
+OTHER_CONTENT: Final = "holds something else by now (its SHA-256 differs)"
+
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -115,7 +117,7 @@ class NewFile:
             os.close(descriptor)
             return False
         with os.fdopen(descriptor, "rb") as file:
-            return _checksum(file.read) == self._hash.hexdigest()
+            return checksum_of(file.read) == self._hash.hexdigest()
 
     def _has_linked(self, name: str) -> bool:
         """Gives it the name, unless something else has got that meanwhile."""
@@ -171,14 +173,15 @@ def flaw_of(saved: SavedFile) -> str | None:
             size = os.fstat(file.fileno()).st_size
             if size != saved.bytes:
                 return f"has {size:,} bytes, and had {saved.bytes:,}"
-            return None if _checksum(file.read) == saved.sha256 else "holds something else by now (its SHA-256 differs)"
+            return None if checksum_of(file.read) == saved.sha256 else OTHER_CONTENT
     except FileNotFoundError:
         return "is not there"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
 
 
-def _checksum(read: Callable[[int], bytes]) -> str:
+def checksum_of(read: Callable[[int], bytes]) -> str:
+    """The SHA-256 of what `read` gives, piece by piece."""
     found = sha256()
     for piece in _pieces(read):
         found.update(piece)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from orchestrator.core.outputs.save_rules import SaveRule, check_apart, parse_save
+from orchestrator.core.text.object_urls import checked_url, is_object_url
 
 
 def parse_saves(texts: Sequence[str]) -> tuple[SaveRule, ...]:
@@ -18,9 +19,9 @@ def parse_saves(texts: Sequence[str]) -> tuple[SaveRule, ...]:
 
 def _parse(text: str) -> SaveRule:
     rule = parse_save(text)
-    scheme, is_url, _ = rule.template.partition("://")
-    if is_url and "/" not in scheme:
-        raise ValueError(f"files are saved on this machine, and not yet to {scheme}://")
+    if is_object_url(rule.template):
+        checked_url(f"{rule.folder}/{rule.member}", is_written=True)  # it names a bucket at least
+        return rule
     return msgspec.structs.replace(rule, template=str(Path(rule.template).resolve()))
 
 

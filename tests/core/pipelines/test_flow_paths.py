@@ -92,6 +92,13 @@ def test_files_of_members_have_names_of_their_fire_and_of_their_rows() -> None:
     assert filled == "output.images.*=/data/out/{{x}}/2027-03-28/{custom_id}-{n}.png"
 
 
+def test_objects_of_members_are_where_they_are() -> None:
+    text = "output.image=s3://bucket/{fire:%F}/{custom_id}.png"
+    given = saving(text)
+    filled = filled_save(given, text, moment(given, 1_806_195_600_000_000))
+    assert filled == "output.image=s3://bucket/2027-03-28/{custom_id}.png"
+
+
 def test_files_of_members_that_two_fires_would_share_are_refused() -> None:
     given = saving("output.a=a/{flow}/{custom_id}", "output.b=b/{custom_id}.png")
     [(table, key, why)] = fire_problems(given, NOW)

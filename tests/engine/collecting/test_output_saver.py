@@ -194,6 +194,7 @@ async def test_where_it_is_asked_for_such_a_job_has_failed_and_is_tried_again(tm
         [failure] = await p.failures()
         assert (failure.trouble, failure.attempts) == ("invalid_output", 2)
         assert failure.output == b'{"image":"not base 64!"}'
+        assert p.warnings == []
         assert "output.image could not be saved" in (failure.message or "")
 
 

@@ -15,11 +15,18 @@ def test_a_file_counts_from_the_folder_at_hand_for_good(tmp_path: Path, monkeypa
     assert parse_saves(SAVE.value_type.write((rule,))) == (rule,)
 
 
-def test_two_rules_for_one_file_and_a_place_that_is_no_folder_of_this_machine_are_refused() -> None:
+def test_two_rules_for_one_file_and_a_place_that_cannot_be_written_are_refused() -> None:
     with pytest.raises(ValueError, match="would be one file"):
         parse_saves(["output.a=out/{custom_id}", "output.b=./out/{custom_id}"])
-    with pytest.raises(ValueError, match="not yet to s3://"):
-        parse_saves(["output.a=s3://bucket/{custom_id}"])
+    with pytest.raises(ValueError, match="https:// is for reading"):
+        parse_saves(["output.a=https://example.org/{custom_id}"])
+    with pytest.raises(ValueError, match="a user or a password"):
+        parse_saves(["output.a=s3://me:secret@bucket/{custom_id}"])
+
+
+def test_an_object_of_a_store_is_where_it_is() -> None:
+    [rule] = parse_saves(["output.a=s3://bucket/out/{custom_id}.png"])
+    assert (rule.template, rule.folder) == ("s3://bucket/out/{custom_id}.png", "s3://bucket/out")
 
 
 def test_networks_are_written_as_networks() -> None:
