@@ -108,9 +108,9 @@ def test_killed_as_its_files_are_named_it_ends_all_the_same(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
-def test_killed_at_each_commit_a_batch_ends_with_each_row_once(tmp_path: Path, is_after: bool) -> None:
+def test_killed_at_each_commit_a_batch_ends_with_each_row_once(tmp_path: Path) -> None:
+    """Before one and after the next: what is true in between is the same."""
     for number in count(1):
-        if not killed_at(tmp_path / str(number), number, is_after=is_after):
+        if not killed_at(tmp_path / str(number), number, is_after=number % 2 == 0):
             assert number > COMMITS_MIN
             return

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,7 @@ class FileStore:
     ledger: Ledger
     settings: BatchApiSettings
 
-    @property
+    @cached_property
     def folder(self) -> Path:
         """Where the contents are."""
         ledger = Path(os.path.realpath(self.ledger.path))
