@@ -118,7 +118,8 @@ def _code(error: BaseException) -> str:
     """What the store itself calls it."""
     response = getattr(error, "response", None)
     found = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-    return str(found or getattr(error, "code", None) or getattr(error, "error_code", None) or "")[:40]
+    codes = (found, getattr(error, "code", None), getattr(error, "error_code", None))
+    return next((code for code in codes if isinstance(code, str)), "")[:40]
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -58,7 +58,7 @@ def test_what_a_store_refuses_is_told_before_anything_is_made(desk: Desk, store:
         "s3://data/none-*.jsonl": "no object has a name like that",
         "s3://another/rows.jsonl": "there is no such",
         "s3://me:a-secret-of-mine@data/rows.jsonl": "with a user or a password in it is refused",
-        "s3://data/in/": "there is no such object",
+        "s3://data/in/": "a folder of a store is no input; name its objects, for example s3://data/in/*.jsonl",
         "ftp://host/rows.jsonl": "ftp:// is not known here",
     }
     for url, why in told.items():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.stores.gate import gate_before
 from tests.stores.s3_server import BUCKET, S3Server, s3_server
-from tests.system.processes import Desk
+from tests.system.processes import ROOT, Desk
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -214,28 +214,12 @@ def test_a_pipeline_keeps_no_secret_and_is_refused_with_the_place(desk: Desk, ke
     assert "hush" not in refused.stderr
 
 
-PROGRAM = f"""
-import asyncio
-from orchestrator import Orchestrator
-
-async def main():
-    async with Orchestrator(ledger="orchestrator.db") as orc:
-        run = await orc.submit("s3://{BUCKET}/in/*.jsonl", endpoint="local:echo.py:echo", name="all")
-        await run.wait()
-        print(await run.export("s3://{BUCKET}/out/all.csv", flatten=["output.n"]))
-
-asyncio.run(main())
-"""
-
-
-def test_a_program_reads_and_writes_there_too(desk: Desk, store: S3Server) -> None:
-    desk.write("echo.py", ECHO)
-    desk.write("program.py", PROGRAM)
-    store.put("in/1.jsonl", b'{"custom_id": "a", "n": 1}\n')
-    store.put("in/2.jsonl", b'{"custom_id": "b", "n": 2}\n')
+def test_the_example_of_a_program_reads_and_writes_there_too(desk: Desk, store: S3Server) -> None:
+    store.put("in/1.jsonl", b'{"custom_id": "a", "prompt": "a fox"}\n')
+    store.put("in/2.jsonl", b'{"custom_id": "b", "prompt": "an owl"}\n')
     done = subprocess.run(
-        [sys.executable, "program.py"], cwd=desk.folder, env=desk.environment(store.environment),
-        capture_output=True, text=True, check=False,
+        [sys.executable, str(ROOT / "examples" / "object_store.py"), f"s3://{BUCKET}"], cwd=desk.folder,
+        env=desk.environment(store.environment), capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert [line.split(b",")[0] for line in store.get("out/all.csv").splitlines()] == [b"custom_id", b"a", b"b"]
+    assert (done.returncode, done.stdout) == (0, f"2 results in s3://{BUCKET}/out/results.csv\n"), done.stderr
+    assert [line.split(b",")[0] for line in store.get("out/results.csv").splitlines()] == [b"custom_id", b"a", b"b"]

@@ -139,7 +139,7 @@ def _rows(source: str, reading: ReadOptions, begin: Callable[[str], None]) -> It
     """The rows of one source, counted from 1, by what it is written in."""
     place = location_of(source, reading.folder)
     source = str(place) if isinstance(place, ObjectUrl) else source
-    if source != STANDARD_INPUT and place.is_dir():
+    if source != STANDARD_INPUT and isinstance(place, Path) and place.is_dir():
         begin("file")
         records = folder.folder_records(_texts_in(source, place, reading), bytes_max=reading.line_bytes_max)
         yield from reading.records().all(records)
@@ -215,10 +215,8 @@ def _is_regular(file: BinaryIO) -> bool:
         return False
 
 
-def _texts_in(source: str, place: Location, reading: ReadOptions) -> list[Path]:
+def _texts_in(source: str, place: Path, reading: ReadOptions) -> list[Path]:
     """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
-    if isinstance(place, ObjectUrl):
-        raise UsageError(f"{source}: a folder of a store is no input; name its objects, for example {source}*.jsonl")
     inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
     try:
         files = folder.files_in(place, reading.is_left_out)

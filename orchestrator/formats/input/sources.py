@@ -37,6 +37,8 @@ def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
 def _objects(name: str) -> list[str]:
     """The URLs of the objects that a URL means."""
     place = ObjectUrl.parsed(name)
+    if place.is_dir():
+        raise UsageError(f"{place}: a folder of a store is no input; name its objects, for example {place}*.jsonl")
     try:
         matches = place.matching()
     except OSError as error:
