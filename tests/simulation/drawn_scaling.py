@@ -5,14 +5,16 @@ import random
 import msgspec
 
 from orchestrator.core.gates.scaling_override import WorkerRange
-from tests.simulation.plan import HOUR_S, AccountTrouble, FailureClass, Plan, ScalingPlan
+from tests.simulation.plan import HOUR_S, AccountTrouble, FailureClass, Plan, RunPlan, ScalingPlan, Where
 
 LONG_S = (20.0, 50.0)
 """How long executions take, so that there are minutes in which workers can be changed."""
 
 
 def with_scaling(plan: Plan, *, share: float = 1 / 12) -> Plan:
-    """Some worlds of the swarm: the workers of the first run's endpoint follow what it needs."""
+    """Some worlds of the swarm: the workers of the first run's endpoint follow what it needs, in half of them with what
+    another one needs at the same time.
+    """
     chance = random.Random(f"scaling {plan.seed}")
     is_fit = plan.pool is None and not (plan.at_url or plan.direct) and plan.time_scale == 1.0 and not plan.resumable
     if chance.random() >= share or not is_fit or plan.finish_by_s is not None or plan.budget_share is not None:
@@ -27,6 +29,11 @@ def with_scaling(plan: Plan, *, share: float = 1 / 12) -> Plan:
         troubles=tuple(chance.sample(tuple(AccountTrouble), chance.randint(1, len(AccountTrouble)))),
         by_hand_at_s=chance.uniform(30, least_s) if chance.random() < 1 / 4 else None,
     )
+    if chance.random() < 1 / 2:
+        scaling = msgspec.structs.replace(scaling, is_shared=True)
+        first, *others = plan.others or (RunPlan(name="second", begins_s=chance.uniform(0, least_s)),)
+        first = msgspec.structs.replace(first, where=Where.HERE, jobs=first.jobs + chance.choice((10, 20)))
+        plan = msgspec.structs.replace(plan, others=(first, *others), side_by_side=True)
     return msgspec.structs.replace(
         plan,
         jobs=jobs,

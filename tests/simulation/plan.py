@@ -237,6 +237,8 @@ class ScalingPlan(msgspec.Struct, frozen=True, kw_only=True):
     troubles: tuple[AccountTrouble, ...] = ()
     by_hand_at_s: float | None = None
     """When somebody else changes them; None: nobody does."""
+    is_shared: bool = False
+    """Whether the other runs at that endpoint want the same, each by a time of its own."""
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

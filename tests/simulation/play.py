@@ -343,7 +343,9 @@ class Play:
 
     def _request(self, run: RunFacts) -> RunRequest:
         plan = self._plan
-        scaling = plan.scaling if run is self.facts.runs[0] else None
+        scaling, number = plan.scaling, self.facts.runs.index(run)
+        if scaling is None or (number and not (scaling.is_shared and run.plan.where is Where.HERE)):
+            scaling = None
         pods = plan.pods if run.plan.where is Where.HERE else None
         request = RunRequest(
             name=run.plan.name,
@@ -376,7 +378,7 @@ class Play:
                 max_failures=MaxFailures()
                 if plan.max_failures is None or run.held
                 else parse_max_failures(plan.max_failures),
-                finish_by=0 if run.held else _finish_by(plan, scaling),
+                finish_by=0 if run.held else _finish_by(plan, scaling, number),
                 workers=None if scaling is None else scaling.range,
                 pods=None if pods is None else pods.wanted_by(run.processes - 1),
                 pod_template=None if pods is None else pod_template(pods),
@@ -455,8 +457,8 @@ class Play:
         return service
 
 
-def _finish_by(plan: Plan, scaling: ScalingPlan | None) -> int:
-    by_s = plan.finish_by_s if scaling is None else scaling.finish_by_s
+def _finish_by(plan: Plan, scaling: ScalingPlan | None, run: int) -> int:
+    by_s = plan.finish_by_s if scaling is None else scaling.finish_by_s * (1 + run / 2)
     return 0 if by_s is None else EPOCH_AT + round(by_s * SECOND_US)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 
+from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.core.planning.worker_steps import STEP_US
 from orchestrator.units import SECOND_US
-from tests.simulation.account import BoundsChange
+from tests.simulation.account import BoundsChange, SimulatedAccount
 from tests.simulation.books import Books
 from tests.simulation.facts import Facts
 
@@ -15,12 +16,17 @@ TOLERANCE_US = 5 * SECOND_US
 """A request is on its way for a while, and the account hears of two of them at other moments than they were sent."""
 
 
+def _found_there(account: SimulatedAccount, until: BoundsChange) -> set[Bounds]:
+    """What a process may have found by then, and puts back: what there was, and what others have made of it since."""
+    return {account.before, *(each.bounds for each in account.changes if each.by_hand and each.at <= until.at)}
+
+
 def workers_change_minutes_apart(facts: Facts, _books: Books) -> Iterator[str]:
     """Each change may restart the workers; only what is put back, or taken up again, need not wait."""
     account = facts.account
     steps: list[BoundsChange] = []
     for change in [] if account is None else account.changes:
-        if change.by_hand or (account is not None and change.bounds == account.before):
+        if change.by_hand or (account is not None and change.bounds in _found_there(account, change)):
             steps.clear()  # what follows begins anew
         else:
             steps.append(change)
@@ -35,7 +41,7 @@ def workers_stay_in_their_range(facts: Facts, _books: Books) -> Iterator[str]:
     if scaling is None or account is None:
         return
     for change in account.changes:
-        is_ours = not change.by_hand and change.bounds != account.before
+        is_ours = not change.by_hand and change.bounds not in _found_there(account, change)
         if is_ours and not scaling.range.least <= change.bounds.most <= scaling.range.most:
             yield f"{change.bounds} is not within {scaling.range}"
 
