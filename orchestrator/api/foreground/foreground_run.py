@@ -263,7 +263,13 @@ class Foreground:
         return summary
 
     async def _summary(self, ledger: Ledger, standing: ServedRun) -> Summary:
-        summary = await ledger_summary(ledger, standing, wall_s=self._wall_s(), interrupted=self._is_interrupted())
+        summary = await ledger_summary(
+            ledger,
+            standing,
+            wall_s=self._wall_s(),
+            interrupted=self._is_interrupted(),
+            is_beside=self._host.engine is None,
+        )
         return self._files.named_in(summary)
 
     async def _cut_short(self, ledger: Ledger) -> Summary | None:

@@ -27,10 +27,14 @@ from orchestrator.views.status import CollectedBy, Snapshot, Summary
 _NOTHING_SENT = MeterReading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
 
 
-async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool) -> Summary:
-    """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds."""
+async def ledger_summary(
+    ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool, is_beside: bool = False
+) -> Summary:
+    """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds.
+    `is_beside`: another process served it, which has its pods to end.
+    """
     run = standing.run
-    if not interrupted:
+    if is_beside and not interrupted:
         await pods_ended(ledger, run)
     counts = await ledger.runs.counts(run=run.id)
     margins = await ledger.jobs.margins.of(run=run.id)

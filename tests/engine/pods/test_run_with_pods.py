@@ -21,11 +21,13 @@ from orchestrator.core.pods.pod_lease import LeaseEnd, PodLease
 from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
 from orchestrator.core.pods.replacements import PAUSE_US
 from orchestrator.core.service.endpoint_headers import read_headers
+from orchestrator.engine.hosting.worker_scaling import END_S_MAX
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
+from orchestrator.views.status import Summary
 from tests.api.flows.test_notifications import Receiver
 from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_action
 from tests.ledger.ledgers import a_run, opened
@@ -239,6 +241,34 @@ def test_what_is_waited_for_is_said_and_until_when(tmp_path: Path) -> None:
     assert "waits for 2 pods to be ready: " in said[0]
     assert "is RUNNING, and its server does not answer at http://service/proxy/" in said[0]
     assert said[0].endswith("UTC, then another is asked for")
+
+
+@pytest.mark.slow
+def test_what_pods_cost_is_whole_where_another_process_ends_them(place: Workplace) -> None:
+    place.execution_s = 10.0
+    summaries: list[Summary] = []
+
+    async def both() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(place.carry_out, 900))
+            await anyio.sleep(8)
+            summaries.append(await place.carry_out(4, name="beside"))
+
+    place.world(both)
+    paid = sum(lease.cost(place.clock.now()) for lease in leases(place) if lease.run == 2)
+    assert summaries[0].jobs["succeeded"] == 4
+    assert sum(each.cost or 0 for each in summaries[0].members) == pytest.approx(paid)
+
+
+@pytest.mark.slow
+def test_who_could_not_end_a_pod_says_so_once_and_does_not_wait_for_it_again(place: Workplace) -> None:
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        return httpx.Response(500, request=request) if is_action(request) else None
+
+    place.way.before = before
+    place.world(partial(place.carry_out, 5))
+    assert place.until_s < 2 * END_S_MAX
+    assert sum("may still be paid" in line for line in place.console.lines) == 1
 
 
 def resumed(place: Workplace, pods: int) -> RunRequest:
