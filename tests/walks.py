@@ -87,6 +87,7 @@ ONE_ROW: Final = Walk(
                 "core/jobs/transitions.py::claimed",
                 "ledger/transactions/transaction.py::Transaction.apply",
                 "ledger/transitions/apply_transitions.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::_apply",
             ),
         ),
         Part(
@@ -202,6 +203,7 @@ ONE_FAILURE: Final = Walk(
                 "core/jobs/transitions.py::retried",
                 "engine/collecting/collector.py::Collector._settle",
                 "ledger/transitions/apply_transitions.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::_apply",
                 "ledger/transitions/event_writes.py::events_write",
                 "ledger/transactions/group_commit.py::GroupCommitWriter._tell",
             ),
@@ -288,6 +290,7 @@ ONE_FIRE: Final = Walk(
             "Its rows go from stage to stage",
             (
                 "ledger/transitions/apply_transitions.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::_apply",
                 "ledger/transitions/handover_debts.py::owed_write",
                 "engine/flows/row_handover.py::RowHandover.serve",
                 "engine/flows/row_handover.py::RowHandover.run_once",

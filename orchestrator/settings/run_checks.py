@@ -10,6 +10,7 @@ from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.lanes import lane_settings
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.parsers.job_parsers import format_workers
 from orchestrator.settings.run_settings import RunSettings
@@ -95,6 +96,7 @@ def check_lanes(settings: RunSettings, name: DisplayName) -> None:
     _check_past_the_queue(settings, name)
     _check_sync(settings, name)
     _check_batch(settings, name)
+    _check_chunk(settings, name)
     by_openai, by_http = _lane(settings, name, Via.OPENAI), _lane(settings, name, Via.HTTP)
     if by_openai is not None and by_http is not None:
         raise UsageError(
@@ -174,6 +176,22 @@ def _check_batch(settings: RunSettings, name: DisplayName) -> None:
         (run_settings.STREAM, settings.stream),
     )
     _refuse_said(refused, name, f"cannot be said of a request in a batch, and {via} puts each into one")
+
+
+def _check_chunk(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where rows are to travel together, and something is said that is of one job alone."""
+    if settings.chunk is None:
+        for setting in (lane_settings.CHUNK_INPUT, lane_settings.CHUNK_OUTPUT):
+            if getattr(settings, setting.name) != setting.unset:
+                raise UsageError(
+                    f"{name(setting)} is for rows that travel together; give {name(lane_settings.CHUNK)} too"
+                )
+        return
+    told = name(lane_settings.CHUNK)
+    if (via := _lane(settings, name, *(each for each in Via if each is not Via.QUEUE))) is not None:
+        raise UsageError(f"{told} is for jobs that leave by /run, and {via} has another way for them; leave one out")
+    refused = ((run_settings.RESUMABLE, settings.resumable), (run_settings.STREAM, settings.stream))
+    _refuse_said(refused, name, f"is of one job alone, and with {told} several rows are one job of the service")
 
 
 def _check_resumable(settings: RunSettings, name: DisplayName) -> None:

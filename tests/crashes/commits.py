@@ -23,7 +23,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.long_work import LongWork
 from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.transport import SimulatedTransport
-from tests.simulation.world import SimulatedService
+from tests.simulation.world import SimulatedService, Work, echo
 
 JOBS = 3
 SEED = 2
@@ -53,8 +53,9 @@ class World:
     """A service, and processes on one ledger, one after the other."""
 
     settings = RunSettings()
+    jobs = JOBS
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, work: Work = echo) -> None:
         self.path = folder / "db"
         self.clock = VirtualClock()
         self.chance = random.Random(SEED)
@@ -62,6 +63,7 @@ class World:
             self.clock,
             seed=SEED,
             workers=3,
+            work=work,
             seconds=lambda rng: rng.uniform(0.2, 2.0),
             faults=Faults(lost_answer=0.2, lost_webhook=0.3, duplicate_webhook=0.3),
         )
@@ -79,7 +81,7 @@ class World:
                     self.path,
                     transport,
                     clock=self.clock,
-                    jobs=JOBS,
+                    jobs=self.jobs,
                     settings=self.settings,
                     webhooks=True,
                     commits=commits,

@@ -139,6 +139,7 @@ def terms_of(settings: RunSettings, now: int) -> Terms:
         worker_range=settings.worker_range,
         per_hour=settings.budget_per_hour,
         are_kept_warm=settings.workers_min is not None,
+        chunk=settings.chunk,
         batch_rows=settings.batch_rows if via is not via.foreseen else None,
         batch_discount=settings.batch_discount,
     )

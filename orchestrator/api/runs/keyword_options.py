@@ -43,6 +43,9 @@ class StageRunOptions(TypedDict, total=False):
     low_priority: bool | None
     via: Literal["queue", "sync", "both", "openai", "http", "batch"] | None
     path: str | None
+    chunk: int | str | None
+    chunk_input: str | None
+    chunk_output: str | None
     batch_rows: int | None
     batch_call_bytes: int | None
     batch_active: int | None

@@ -134,6 +134,8 @@ def plan_lines(found: Plan) -> Iterator[str]:
         ready = f"ready in about {_for(found.pods.start_s)}, {found.pods.start_from}"
         yield f"  pods: {found.pods.count:,} of {found.pods.template}, {ready}"
     yield f"  an execution: {_execution(found)}"
+    if found.chunk_rows is not None:
+        yield f"  chunks: of {counted(found.chunk_rows, 'row')}, each one job of the service"
     where = f", {found.workers_from}" if found.workers_from else ""
     yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}{where}'}"
     bound = f"{found.bound_by}, at {found.jobs_per_s:.3g} jobs/s"

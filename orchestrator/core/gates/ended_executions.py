@@ -51,7 +51,9 @@ def ended_by(step: Transition) -> EndedExecution | None:
     if step.trouble in FAILED:
         message = ("" if outcome is None else outcome.message) or ""
         said = shortened(f"{step.trouble}: {summary_of(message)}".strip(), HINT_CHARS_MAX)
-        execution = RatedExecution(is_failed=True, kind=error_key(step.trouble, message), summary=said)
+        execution: RatedExecution | None = None
+        if not step.is_ridden:  # that of the lead of its chunk tells
+            execution = RatedExecution(is_failed=True, kind=error_key(step.trouble, message), summary=said)
         return EndedExecution(DurationTotals.one(execution_ms, failed=True, in_batch=in_batch), execution)
     may_have_run = step.trouble in MAY_HAVE_RUN or execution_ms is not None  # which was cut off, by us
     return EndedExecution(DurationTotals.one(execution_ms, in_batch=in_batch)) if may_have_run else None

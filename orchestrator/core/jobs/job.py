@@ -82,6 +82,32 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     batch: int | None = None
     """The batch in which the latest submission is; None where it left by itself."""
 
+    chunk: int | None = None
+    """The submission by which the chunk travels in which the latest one is: its own where it leads. None: in none."""
+
+    chunk_rows: int = 0
+    """How many rows travel in that."""
+
+    chunk_most: int | None = None
+    """With no more rows it travels from now on, since a larger chunk has failed; None for as many as the run wants."""
+
+    @property
+    def is_rider(self) -> bool:
+        """Whether it travels in a chunk that another job leads."""
+        return self.chunk is not None and self.chunk != self.submission
+
+    @property
+    def has_riders(self) -> bool:
+        """Whether its latest submission carries other jobs."""
+        return self.chunk_rows > 1 and self.chunk == self.submission
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether somebody else finds out what becomes of its latest submission: whoever follows its batch, or the
+        lead of its chunk.
+        """
+        return self.batch is not None or self.is_rider
+
     @property
     def by_retry(self) -> bool:
         """Whether the current attempt is (or is to be) a `/retry`."""

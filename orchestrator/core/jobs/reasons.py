@@ -30,6 +30,12 @@ class ReasonCode(StrEnum):
     BATCH_LEFT = "batch_left"
     """It had not begun when its batch was cancelled, or came to its end."""
 
+    CHUNK = "chunk"
+    """Sent by `/run`, with others in a chunk."""
+
+    CHUNK_HALVED = "chunk_halved"
+    """Its chunk came to nothing, and nobody knows through which row."""
+
     RETRY = "retry"
     """Sent by `/retry`."""
 
@@ -82,6 +88,8 @@ _SENTENCES: Final = {
     ReasonCode.BATCH: "batch",
     ReasonCode.BATCH_DROPPED: "its batch was cancelled as a draft",
     ReasonCode.BATCH_LEFT: "its batch ended before it had begun",
+    ReasonCode.CHUNK: "run, in a chunk",
+    ReasonCode.CHUNK_HALVED: "its chunk is halved: {detail.because}",
     ReasonCode.RETRY: "retry",
     ReasonCode.RETRY_UNANSWERED: "retry unanswered",
     ReasonCode.RETRY_REFUSED: "retry refused",
@@ -113,7 +121,7 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The error with which a job had ended that is tried again."""
 
     because: str = ""
-    """Why no result could be used again."""
+    """Why no result could be used again, or a chunk came to nothing."""
 
     run: str = ""
     """The run of the job whose result it has."""

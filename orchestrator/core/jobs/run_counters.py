@@ -35,7 +35,11 @@ _CONTINUED_AFTER: Final[Mapping[FailureClass | None, tuple[str, ...]]] = {
 
 
 def counters(step: Transition) -> tuple[str, ...]:
-    """The cumulative counters of the run that `step` raises by one."""
+    """The cumulative counters of the run that `step` raises by one: a step of a whole chunk that of its lead alone."""
+    return () if step.is_ridden else _counters(step)
+
+
+def _counters(step: Transition) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     match step.event, step.trouble:
         case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps

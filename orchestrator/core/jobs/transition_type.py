@@ -39,6 +39,12 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     previous_outcome: Outcome | None = None
     """What is known of an execution that another one is to follow."""
 
+    riders: tuple["Transition", ...] = ()
+    """Of the lead of a chunk that has ended: the steps of the others in it. They are written if this one is."""
+
+    is_ridden: bool = False
+    """Whether it is that of another job in the same chunk, by which requests and executions are counted."""
+
 
 class Counters(TypedDict, total=False):
     """The counters that troubles raise."""
@@ -69,6 +75,9 @@ class Changes(Counters, total=False):
     segment: int
     retention_us: int | None
     batch: int | None
+    chunk: int | None
+    chunk_rows: int
+    chunk_most: int | None
 
 
 def transition(
@@ -104,7 +113,7 @@ def transition(
     )
 
 
-_AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
+AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
 """Where the service may have the latest submission."""
 
 
@@ -115,7 +124,7 @@ def leaves_extra(step: Transition) -> bool:
     is on its way: the result may even be its own.
     """
     before = step.before
-    if step.event is not Event.COMPLETED or before.state not in _AT_SERVICE:
+    if step.event is not Event.COMPLETED or before.state not in AT_SERVICE:
         return False
     return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
 

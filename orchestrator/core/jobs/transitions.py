@@ -44,6 +44,8 @@ def claimed(
         ReasonCode.BATCH if batch is not None else ReasonCode.RUNSYNC if is_sync else ReasonCode.RUN,
         at,
         batch=batch,
+        chunk=None,
+        chunk_rows=0,
         retention_us=SYNC_RETENTION_US if is_sync else None,
         endpoint=job.endpoint if endpoint is None else endpoint,
         submission=submission,

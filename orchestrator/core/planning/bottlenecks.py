@@ -60,6 +60,8 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     queue_depth: QueueDepth = "auto"
     retention_us: int = RETENTION_US_DEFAULT
     via: Via = Via.QUEUE
+    rows: int = 1
+    """How many jobs travel in one request."""
 
     @property
     def brings_results(self) -> bool:
@@ -80,7 +82,7 @@ class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
         """How many jobs may be at the service at once, those in execution included."""
         if self.is_answered and self.run.concurrent is not None:
             return self.run.concurrent
-        most = outstanding_max(self.status.requests / self.status.window_s, self.retention_us)
+        most = self.rows * outstanding_max(self.status.requests / self.status.window_s, self.retention_us)
         match self.queue_depth:
             case "off":
                 return most
@@ -117,9 +119,9 @@ def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | N
         evenly_us = gap_us(line.status, pacing=line.pacing, trip_us=line.trip_us)
         lasts_us, asking_us = line.trip_us, max(evenly_us, gap_at_once_us(line.status, line.trip_us))
     found = {
-        Bottleneck.RATE: gap_us(line.run, pacing=line.pacing, trip_us=round(lasts_us)),
-        Bottleneck.CONCURRENCY: gap_at_once_us(line.run, lasts_us),
-        Bottleneck.STATUS: asking_us * line.questions,
+        Bottleneck.RATE: gap_us(line.run, pacing=line.pacing, trip_us=round(lasts_us)) / line.rows,
+        Bottleneck.CONCURRENCY: gap_at_once_us(line.run, lasts_us) / line.rows,
+        Bottleneck.STATUS: asking_us * line.questions / line.rows,
     }
     if line.via is Via.BOTH and execution_us is not None:
         found |= _beside_sync(found, line, line.trip_us + execution_us)

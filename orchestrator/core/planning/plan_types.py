@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.lanes.via import Via
@@ -33,6 +34,11 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     def jobs(self) -> int:
         """What is still to be executed."""
         return max(0, self.rows - self.done)
+
+    @property
+    def row_bytes(self) -> int | None:
+        """What the input of a row has, in the mean; None: nobody knows."""
+        return None if not self.input_bytes else max(1, self.input_bytes // max(1, self.rows))
 
 
 class KnownPods(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +74,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     are_kept_warm: bool = False
     """Whether the warm workers are paid as long as it lasts, busy or not."""
+
+    chunk: ChunkTerms | None = None
+    """How large the chunks are in which rows travel; None: each travels by itself."""
 
     batch_rows: int | None = None
     """How many rows a batch of the service's own has at most, where jobs leave in such; None: they do not."""
@@ -252,6 +261,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     pods: PodsPlan | None = None
     """Those that execute it; None where an endpoint does."""
+
+    chunk_rows: int | None = None
+    """How many rows travel together; None: each by itself."""
 
     batch: BatchPlan | None = None
     """What batches of the service's own make of it, where jobs leave in such: all else is by `/run` then."""

@@ -52,7 +52,8 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
 
     Those that are unwell take nothing, where any is well, and those of which too little is known.
     """
-    candidates = [with_needed(batch, each, terms) for each in candidates]
+    chunk_rows = None if terms.chunk is None else terms.chunk.rows_of(batch.row_bytes)
+    candidates = [with_needed(batch, _in_chunks(each, chunk_rows or 1), terms) for each in candidates]
     rule = msgspec.structs.replace(rule, finish_within_us=terms.finish_within_us)
     parts, whole = plan_parts(batch, candidates, rule)
     played = whole
@@ -110,6 +111,7 @@ def plan_of_pool(batch: Batch, candidates: Sequence[Candidate], terms: Terms, ru
         prefer=rule.prefer if is_pool else None,
         members=tuple(_member(each, batch, terms) for each in parts) if is_pool else (),
         pods=None if terms.pods is None else pods_plan(terms.pods),
+        chunk_rows=chunk_rows,
     )
     made = msgspec.structs.replace(made, verdict=verdict(made, batch))
     return planned_in_batches(made, batch.jobs, terms)
@@ -119,6 +121,11 @@ def _cost(parts: Sequence[Part], whole: Forecast | None, terms: Terms) -> Money 
     if whole is None:
         return None
     return money_of(parts, terms) if terms.pods is None else pods_money(whole, terms.pods)
+
+
+def _in_chunks(candidate: Candidate, rows: int) -> Candidate:
+    """`candidate`, to which so many rows travel in one request."""
+    return msgspec.structs.replace(candidate, line=msgspec.structs.replace(candidate.line, rows=rows))
 
 
 def _bound_by(part: Part) -> str:

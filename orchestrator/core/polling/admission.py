@@ -120,6 +120,10 @@ class TtlOutlook:
             return TtlVerdict.HOPELESS
         return TtlVerdict.LATE if ttl_us <= self.needed_us else TtlVerdict.GOOD
 
+    def is_late(self, ttl_us: int) -> bool:
+        """Whether a job with this TTL is better sent later."""
+        return self.of(ttl_us) is TtlVerdict.LATE
+
 
 def _rounded_down(quantile_us: int) -> int:
     """Quantiles are rounded up by as much as a step, a quarter: a job must not be held back for that."""

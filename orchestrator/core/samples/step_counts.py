@@ -61,6 +61,9 @@ class CountedStep(msgspec.Struct, frozen=True, gc=False):
     is_in_batch: bool = False
     """Whether a batch of the service has executed it."""
 
+    is_rider: bool = False
+    """Whether it travels in a chunk that another job leads, whose request counts."""
+
     @property
     def result(self) -> str | None:
         """What came of the execution that it ends; None where it ends none."""
@@ -75,7 +78,7 @@ class CountedStep(msgspec.Struct, frozen=True, gc=False):
     @property
     def answer(self) -> str | None:
         """What came of the request that it ends; None where it ends none."""
-        if self.before is not State.SUBMITTING:
+        if self.before is not State.SUBMITTING or self.is_rider:
             return None
         if self.event not in _ENDS_EXECUTION:
             return _ANSWERS.get(self.event)
@@ -97,6 +100,7 @@ def counted_step(step: Transition) -> CountedStep | None:
         step.event is Event.COMPLETED and PAID_TWICE in counters(step),
         step.outcome is None or step.outcome.submission is not None,
         is_in_batch(step, told),
+        step.before.is_rider,
     )
 
 
@@ -122,7 +126,7 @@ class StepCounts:
             self.submissions[answer] += 1
         if (state := LEADS_TO[step.event]) in TERMINAL:
             self.ends[state.value] += 1
-        if step.before is State.UNCERTAIN and (settled := _SETTLED.get(step.event)) is not None:
+        if step.before is State.UNCERTAIN and not step.is_rider and (settled := _SETTLED.get(step.event)) is not None:
             self.settled[settled] += 1
         self.paid_twice += step.is_paid_twice
         if (result := step.result) is not None:

@@ -1,5 +1,6 @@
 """What becomes of a job that the service calls finished: a result, another execution, the end, or another question."""
 
+from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import Outcome
@@ -10,6 +11,7 @@ from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
+from orchestrator.engine.collecting.chunk_results import ChunkResults, on_chunk_failed
 from orchestrator.engine.collecting.judged_finish import JudgedFinish
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
@@ -34,6 +36,7 @@ class FinishedJobs:
         self._ledger = ledger
         self._segments = segments
         self._judged = JudgedFinish(endpoint=endpoint, ledger=ledger, validators=validators)
+        self._chunks = ChunkResults(endpoint=endpoint, ledger=ledger, judged=self._judged)
 
     async def step(self, entry: Entry, record: Record) -> Transition | int | None:
         """The step for the job of `entry`, which has ended as `record` says.
@@ -68,7 +71,11 @@ class FinishedJobs:
             return self._endpoint.homes.homeward(step)
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_of(job), now)
         end = await self._segments.end(job, record) if job.segment else None
-        return await self._judged.step(job, record, reason="status", margin_us=margin_us, end=end)
+        return await (
+            self._judged.step(job, record, reason="status", margin_us=margin_us, end=end)
+            if job.chunk is None
+            else self._chunks.step(job, record, margin_us=margin_us)
+        )
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
         """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""
@@ -90,5 +97,7 @@ class FinishedJobs:
             trouble=trouble,
             message=reason_text(reason),
         )
+        if trouble in FAILED and job.has_riders:
+            return on_chunk_failed(self._endpoint, job, job, outcome)
         end = await self._segments.end(job, None) if job.segment else None
         return on_failed(self._endpoint, job, outcome, reason=reason, end=end)

@@ -44,17 +44,19 @@ def on_notice(
     validation: Validation,
     cancel_why: CancelWhy | None,
     end: SegmentEnd | None,
+    in_chunk: bool = False,
 ) -> Transition | Instead:
     """What `notice` makes of `job`, whose output was found to be worth `validation`.
 
     `end`: what it tells of a segment, if the job is resumable; one that was given back is no result. `cancel_why`: why
-    we have asked for its submission to be cancelled, if we have.
+    we have asked for its submission to be cancelled, if we have. `in_chunk`: its submission carries a chunk, whose
+    output is of several rows; only `/status` is asked for that.
     """
     record = notice.record
     if record is None or record.status not in TERMINAL_STATUSES:
         return Instead.NOTHING if is_terminal(job) else Instead.ASK
     if is_terminal(job) or notice.submission != job.submission:
-        if end is not None and end.report is not None:
+        if in_chunk or (end is not None and end.report is not None):
             return Instead.NOTHING
         return _of_given_up(endpoint, notice, job, record, validation)
     return _of_latest(endpoint, notice, job, record, validation, cancel_why=cancel_why, end=end)
@@ -88,8 +90,8 @@ def _of_latest(
     cancel_why: CancelWhy | None,
     end: SegmentEnd | None,
 ) -> Transition | Instead:
-    in_stream = endpoint.output_streams.wants(job.run, record)
-    is_result = not in_stream and (end is None or end.report is None)
+    is_told_by_status = job.chunk is not None or endpoint.output_streams.wants(job.run, record)
+    is_result = not is_told_by_status and (end is None or end.report is None)
     is_result = is_result and _is_result(endpoint, job, record, validation)
     if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
         return Instead.ASK  # whether it speaks of the execution before or after the /retry, only /status can say
@@ -97,7 +99,7 @@ def _of_latest(
         if job.state is State.QUEUED or record.remote_id is None:
             return Instead.NOTHING
         return transitions.adopted(job, remote_id=record.remote_id, at=endpoint.clock.now())
-    if in_stream:
+    if is_told_by_status:
         return Instead.ASK  # what its worker has yielded is asked for once /status says so, too
     margin_us = _margin_us(endpoint, notice, job)
     return on_finished(

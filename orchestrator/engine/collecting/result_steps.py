@@ -160,6 +160,7 @@ def on_failed(
         + (endpoint.estimates.durations.queue.p95_us or 0),
         is_retained=is_retained
         and job.batch is None
+        and job.chunk is None
         and end is None
         and other is None
         and not endpoint.remote_ids.are_repeated,

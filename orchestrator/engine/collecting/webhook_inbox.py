@@ -200,7 +200,7 @@ class WebhookInbox:
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
                 self._queue.add_early(notice)
-            elif self._is_to_be_validated(notice, job):
+            elif notice.submission not in found.chunks and self._is_to_be_validated(notice, job):
                 self._validate(notice, job, endpoint)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
@@ -243,6 +243,7 @@ class WebhookInbox:
             validation=self._validations.get(_key(notice), GOOD),
             cancel_why=found.cancel_why.get(notice.submission),
             end=end,
+            in_chunk=notice.submission in found.chunks,
         )
         step = made if isinstance(made, Transition) else None
         if made is Instead.ASK:

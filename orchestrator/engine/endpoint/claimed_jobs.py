@@ -33,7 +33,7 @@ class ClaimedJobs:
     def add(self, claims: Iterable[Claim]) -> None:
         """They were claimed."""
         for claim in claims:
-            self._sizes[claim.job.id] = size = len(claim.payload.input)
+            self._sizes[claim.job.id] = size = claim.bytes
             self._bytes += size
 
     def release(self, job: int) -> None:

@@ -55,8 +55,8 @@ class OutstandingJobs:
         self.asked_at = 0
         """When he asks next, if nobody wakes him."""
 
-        self.in_batches = 0
-        """How many more are in batches, which nobody asks for one by one."""
+        self.carried = 0
+        """How many more are in batches, or travel with others, and are not asked for one by one."""
 
         self.brief: set[int] = set()
         """The jobs whose results are kept for less than was agreed for their run."""
@@ -69,8 +69,8 @@ class OutstandingJobs:
 
     @property
     def number(self) -> int:
-        """All of them, those in batches included."""
-        return len(self.plan) + self.in_batches
+        """All of them, also those that are not asked for one by one."""
+        return len(self.plan) + self.carried
 
     def is_resumable(self, job: Job) -> bool:
         """Whether the latest submission of `job` is a segment: others were sent before its run became resumable."""
@@ -99,8 +99,8 @@ class OutstandingJobs:
         for step in taken:
             if step.before.endpoint != self._endpoint:  # whatever a step gives: what it leaves was here
                 continue
-            if step.after.batch is not None and step.before.batch is not None:  # whoever follows the batch asks
-                self.in_batches += (step.after.state is State.OUTSTANDING) - (step.before.state is State.OUTSTANDING)
+            if step.after.is_carried and step.before.is_carried:  # somebody else finds out
+                self.carried += (step.after.state is State.OUTSTANDING) - (step.before.state is State.OUTSTANDING)
                 continue
             if step.after.state is State.OUTSTANDING:
                 doubt = doubt_of_retry(step.reason)

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from orchestrator.core.chunks.chunk_form import TravellingRow
 from orchestrator.core.jobs.escalation import escalation_of, policy_with
 from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
 from orchestrator.core.lanes.openai import DirectRequest, direct_request
@@ -103,7 +104,7 @@ class RequestBuilder:
         """The complete body for `claim`. Raises `MissingVariables` where an environment variable is gone,
         `RefusedVariables` where a row may not have it, and `UnusableInputError` where its input cannot be made.
         """
-        claim = _with_input(claim)
+        claim = _with_input(claim) if claim.job.chunk is None else self._joint(claim)
         payload, given = claim.payload, claim.job.escalated
         policy = self._policy(payload, claim.resume, given)
         parts = [b'{"input":', payload.input if claim.resume is None else self._resumed(claim, claim.resume, policy)]
@@ -117,6 +118,12 @@ class RequestBuilder:
             parts += [b',"webhook":"', hook_url(base, token(key, claim.job.submission)).encode(), b'"']
         parts.append(b"}")
         return b"".join(parts)
+
+    def _joint(self, claim: Claim) -> Claim:
+        """`claim` with the input of its whole chunk."""
+        rows = [TravellingRow(each.custom_id, _with_input(each).payload.input) for each in claim.rows]
+        payload = msgspec.structs.replace(claim.payload, input=self._settings().chunk_form.joint(rows))
+        return msgspec.structs.replace(claim, payload=payload)
 
     def row(self, claim: Claim) -> bytes:
         """The request for `claim` in a batch, which takes nothing but an input. Raises `UnusableInputError`."""

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from orchestrator.core.chunks.chunk_steps import halved_unsent
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
@@ -25,7 +26,7 @@ def on_response(  # noqa: PLR0911  one for each outcome
         case Deferred(trouble, reason, retry_after_s):
             return _deferred(endpoint, job, trouble, reason, retry_after_s or 0, now)
         case Rejected(reason):
-            return endpoint.homes.homeward(rejected(job, reason, now=now))
+            return endpoint.homes.homeward(refused(job, reason, now=now))
         case Pointless(reason):
             return put_back_until(endpoint, job, due_at=now, reason=reason, now=now)
         case Uncertain(reason, is_repeated_id):
@@ -68,6 +69,11 @@ def rejected(job: Job, reason: str, *, now: int) -> Transition:
         submission=job.submission, remote_id=None, status=None, trouble=FailureClass.REJECTED, message=reason
     )
     return transitions.abandoned(job, outcome, reason="rejected", at=now)
+
+
+def refused(job: Job, reason: str, *, now: int) -> Transition:
+    """The same, unless `job` leads others: it may be for one of them that the service will not have it."""
+    return halved_unsent(job, because=reason, at=now) if job.has_riders else rejected(job, reason, now=now)
 
 
 def interrupted(endpoint: Endpoint, job: Job, *, sent_at: int, now: int) -> Transition:

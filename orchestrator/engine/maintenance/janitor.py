@@ -106,7 +106,7 @@ class Janitor:
         is_meant = frozenset(endpoints).__contains__
         retried: set[int] = set()  # outstanding by now; the feed has told the collector that their /retry is unanswered
         async for found in self._pages(State.SUBMITTING, is_meant):
-            page = [job for job in found if job.batch is None]  # whoever follows the batch finds out
+            page = [job for job in found if not job.is_carried]
             retried |= {job.id for job in page if job.by_retry}
             never_left = self._ledger.never_left(page)
             await self._ledger.writer.apply([self._left(job, never_left) for job in page])
@@ -116,13 +116,13 @@ class Janitor:
             uncertain += len(page)
             repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING, is_meant):
-            forgotten = [job for job in page if self._is_local(job)]
+            for job in page:
+                self._endpoints[job.endpoint].outstanding.carried += job.is_carried
+            forgotten = [job for job in page if self._is_local(job) and not job.is_rider]
             await self._ledger.writer.apply([self._forgotten(job) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
-            for job in kept:
-                self._endpoints[job.endpoint].outstanding.in_batches += job.batch is not None
-            kept = [job for job in kept if job.batch is None]
+            kept = [job for job in kept if not job.is_carried]
             repay.update(map(self._repaid_for, kept))
             for job in kept:
                 if job.id not in retried:
@@ -214,7 +214,8 @@ class Janitor:
             due = [job for job in page if job.due_at <= now]
             if due:
                 over = await self._cancelled({job.run for job in due})
-                await self._ledger.writer.apply([self._settled(job, is_over=job.run in over) for job in due])
+                settled = [self._settled(job, is_over=job.run in over) for job in due if not job.is_rider]
+                await self._ledger.writer.apply(settled)
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
         return SELDOM_S  # the feed tells of the next one

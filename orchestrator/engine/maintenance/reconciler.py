@@ -48,7 +48,7 @@ class Reconciler:
         if endpoint not in self.endpoints:
             return False
         known = self.endpoints[endpoint].outstanding
-        return len(known) + known.in_batches < outstanding
+        return len(known) + known.carried < outstanding
 
     async def _settle_stale_claims(self) -> None:
         now, after = self.ledger.now(), (0, 0)
@@ -66,7 +66,7 @@ class Reconciler:
         endpoint = self.endpoints.get(job.endpoint)
         return (
             endpoint is not None
-            and job.batch is None
+            and not job.is_carried
             and now - claimed_at > CLAIM_US_MAX
             and job.id not in endpoint.claimed
         )
@@ -84,7 +84,7 @@ class Reconciler:
             unattended = [
                 job
                 for job in page
-                if job.endpoint == number and job.batch is None and outstanding.plan.get(job.id) is None
+                if job.endpoint == number and not job.is_carried and outstanding.plan.get(job.id) is None
             ]
             endpoint.adopt(unattended)
             adopted += len(unattended)

@@ -49,7 +49,7 @@ class StepMeter:
             if event is Event.CLAIMED:
                 continue
             if event is Event.ACCEPTED and before.state is State.SUBMITTING:
-                self._usual(before).accepted += 1
+                self._usual(before).accepted += not before.is_rider
             elif (
                 event is Event.COMPLETED
                 and before.state is State.OUTSTANDING

@@ -19,7 +19,7 @@ from orchestrator.engine.lanes.direct_lanes import HttpLane, OpenAILane
 from orchestrator.engine.lanes.lane import Lane
 from orchestrator.engine.lanes.queue_lanes import RetryLane, RunLane
 from orchestrator.engine.lanes.request_builder import RequestBuilder, UnusableInputError
-from orchestrator.engine.lanes.response_steps import interrupted, put_back_until, rejected
+from orchestrator.engine.lanes.response_steps import interrupted, put_back_until, refused
 from orchestrator.engine.lanes.sync_lane import SyncLane
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered, bare
@@ -68,7 +68,7 @@ class RequestSender:
             step = put_back_until(self._endpoint, job, due_at=sent_at, reason=str(error), now=sent_at)
         except UnusableInputError as error:
             permit.give_back()
-            step = self._endpoint.homes.homeward(rejected(job, f"not sent: {error}", now=sent_at))
+            step = self._endpoint.homes.homeward(refused(job, f"not sent: {error}", now=sent_at))
         except BaseException:
             self._claimed.release(job.id)
             raise

@@ -1,20 +1,16 @@
 """One run's part in the sending at an endpoint: whether jobs of it may go, and which."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-import anyio
 from msgspec.structs import replace
 
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.gates import Closed, GateResult, Hold
+from orchestrator.core.gates.gates import Closed, GateResult, Hold, Open
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.pools.member_line import MemberLine
@@ -190,13 +186,21 @@ class RunSender:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
         if operation is Operation.RUNSYNC:
             self._endpoint.sync_places.announce()
+        settings, only = self._endpoint.settings_of[self.run], self.brakes.only()
+        chunk = settings.chunk if operation is Operation.RUN else None
+        if chunk is not None:  # where only so many rows may go, fewer requests may
+            result = self.gate(in_flight=len(self._endpoint.claimed), by_retry=False)
+            chunk, most = chunk.for_most(
+                result.most if isinstance(result, Open) else None, most, alone=only is not None
+            )
         line = ClaimLine(
             self.run,
             self._endpoint.id,
             operation is Operation.RETRY,
             self._ttl_us,
-            only=self.brakes.only(),
+            only=only,
             is_sync=operation is Operation.RUNSYNC,
+            chunk=chunk,
         )
         member_line = self.member_line
         if line.by_retry or member_line is None:
@@ -205,7 +209,7 @@ class RunSender:
             return await self._claim_along(member_line.along_home(line), most)
         bound: list[Claim] = []
         if member_line.may_be_bound:
-            with self.brakes.claiming(most):
+            with self.brakes.claiming(line.rows_at_once(most)):
                 bound = await member_line.claim_bound(line, most)
         left = min(most - len(bound), member_line.share)
         if left <= 0 or self._endpoint.claimed.room_bytes <= 0:
@@ -220,10 +224,10 @@ class RunSender:
             claimed_jobs.add(claims)
             return claims
         outlook = self._prospects.outlook()
-        line = replace(line, is_late=partial(_is_late, outlook))
+        line = replace(line, is_late=outlook.is_late)
         behind = self._prospects.behind(outlook)
         settings = self._endpoint.settings_of[self.run]
-        with self.brakes.claiming(most):
+        with self.brakes.claiming(line.rows_at_once(most)):
             claimed = await take(
                 replace(line, behind=behind), most=most, bytes_max=claimed_jobs.room_bytes, settings=settings
             )
@@ -236,7 +240,7 @@ class RunSender:
                 instead = (await take(line, most=room, bytes_max=claimed_jobs.room_bytes, left_to_retry=left)).claims
             claimed_jobs.add(instead)
             claims = claims + instead
-        return await self._without_hopeless(claims, outlook)
+        return await self._prospects.without_hopeless(claims, outlook, self._ledger)
 
     @property
     def _retries_are_due(self) -> bool:
@@ -247,22 +251,6 @@ class RunSender:
     def _ttl_us(self, payload: Payload) -> int:
         """How long a job lasts there, in time of here."""
         return self._endpoint.estimates.here_us(self.builder.ttl_us(payload))
-
-    async def _without_hopeless(self, claims: list[Claim], outlook: TtlOutlook) -> list[Claim]:
-        """Those of `claims` that are not given up, as no execution is as short as their TTL."""
-        good: list[Claim] = []
-        hopeless: list[Transition] = []
-        for claim in claims:
-            ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
-            if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
-                self._endpoint.claimed.release(claim.job.id)
-                hopeless.append(self._prospects.hopeless(claim.job, ttl_us))
-            else:
-                good.append(claim)
-        if hopeless:
-            with anyio.CancelScope(shield=True):
-                await self._ledger.writer.apply(hopeless)
-        return good
 
     async def look_ahead(self, operation: Operation) -> None:
         """Finds out when to look again for jobs that are due for `operation`; those that come are told of."""
@@ -313,7 +301,3 @@ class RunSender:
         if operation is Operation.RETRY or not self._prospects.are_passed_over:
             return none_s
         return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
-
-
-def _is_late(outlook: TtlOutlook, ttl_us: int) -> bool:
-    return outlook.of(ttl_us) is TtlVerdict.LATE

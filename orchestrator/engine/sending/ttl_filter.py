@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import anyio
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.job import Job
@@ -10,6 +11,7 @@ from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.response_steps import rejected
+from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
 from orchestrator.ledger.jobs.claims import Claimed
 from orchestrator.units import MINUTE_US
@@ -71,6 +73,22 @@ class TtlFilter:
 
     def _is_due_again(self) -> bool:
         return self._passed.due_at > 0 and self._clock.now() >= self._again_at
+
+    async def without_hopeless(self, claims: list[Claim], outlook: TtlOutlook, ledger: Ledger) -> list[Claim]:
+        """Those of `claims` that are not given up, as no execution is as short as their TTL."""
+        good: list[Claim] = []
+        hopeless: list[Transition] = []
+        for claim in claims:
+            ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
+            if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
+                self._endpoint.claimed.release(claim.job.id)
+                hopeless.append(self.hopeless(claim.job, ttl_us))
+            else:
+                good.append(claim)
+        if hopeless:
+            with anyio.CancelScope(shield=True):
+                await ledger.writer.apply(hopeless)
+        return good
 
     def hopeless(self, job: Job, ttl_us: int) -> Transition:
         """The step of `job`, which is not sent, as no execution is as short as its TTL."""

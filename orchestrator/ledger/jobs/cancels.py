@@ -37,12 +37,29 @@ class OwedCancel(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     cancel_at: int
 
 
+_beside: Any = submissions.alias("beside")
+_IS_WHOLE: Final = or_(
+    submissions.c.chunk_id.is_(None),
+    (submissions.c.chunk_id == submissions.c.id)
+    & ~select(_beside.c.id)
+    .where(
+        _beside.c.chunk_id == submissions.c.id,
+        _beside.c.id != submissions.c.id,
+        _beside.c.ended_at.is_(None),
+        submissions.c.cancel_why.in_(sorted(BY_PEOPLE)),
+        or_(_beside.c.cancel_why.is_(None), _beside.c.cancel_why.not_in(sorted(BY_PEOPLE))),
+    )
+    .exists(),
+)
+"""It leads no chunk, or one of which people want no row any more: a chunk is cancelled as a whole, by its lead."""
+
 _DUE: Final = (
     select(*columns(OwedCancel, submissions, submission=submissions.c.id, why=submissions.c.cancel_why))
     .where(
         submissions.c.cancel_at.is_not(None),
         submissions.c.remote_id.is_not(None),
         submissions.c.batch_id.is_(None),  # those are cancelled with their batch
+        _IS_WHOLE,
         submissions.c.cancel_at <= bindparam("now"),
         (submissions.c.cancel_at > bindparam("at"))
         | ((submissions.c.cancel_at == bindparam("at")) & (submissions.c.id > bindparam("after"))),
@@ -152,7 +169,8 @@ class CancelProgress(msgspec.Struct, frozen=True):
     """They are to be cancelled at the service."""
 
     submitting: tuple[int, ...]
-    """Nothing can be said of these until their requests are answered."""
+    """Nothing can be said of these until their requests are answered; nor, where nobody knows whether the service has
+    it, of single ones of a chunk."""
 
     in_batches: int = 0
     """So many of those that are owed are in batches, from which none can be taken alone."""
@@ -240,11 +258,12 @@ class Cancels(Repository):
         connection, now = transaction.connection, self._access.now()
         rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
         found = [job_of(row) for row in rows]
-        waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
+        unsettled = [job for job in found if job.state is State.UNCERTAIN and job.chunk_rows > 1]
+        waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN) and job not in unsettled]
         ended = len(await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in waiting]))
         owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
         await progress_add(connection, command, ended + owed)
-        submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
+        submitting = tuple(job.id for job in found if job.state is State.SUBMITTING or job in unsettled)
         in_batches = sum(job.state is State.OUTSTANDING and job.batch is not None for job in found)
         return CancelProgress(ended=ended, owed=owed, submitting=submitting, in_batches=in_batches)
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
@@ -122,11 +123,18 @@ class ClaimLine(msgspec.Struct, frozen=True):
     batch: int | None = None
     """The batch in which they are to be."""
 
+    chunk: ChunkTerms | None = None
+    """How large the chunks are in which they are to travel; None: each travels by itself."""
+
     taker: int | None = None
     """The endpoint that takes them, where it is another: a member of the run's pool."""
 
     not_failed_at: int | None = None
     """The endpoint at which the latest execution of none of them has failed, unless it is long due; None for any."""
+
+    def rows_at_once(self, most: int) -> int:
+        """How many jobs are claimed along it at once, where `most` requests are to be made of them."""
+        return most if self.chunk is None else self.chunk.rows_at_once(most)
 
 
 async def queue_walk(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int, bytes_max: int) -> Walk:

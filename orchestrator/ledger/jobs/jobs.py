@@ -13,6 +13,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import RETRIES_IN_DOUBT
 from orchestrator.core.service.job_record import Failure
 from orchestrator.ledger.jobs.claim_queue import NOT_FAILED_AT
+from orchestrator.ledger.jobs.payloads import custom_ids_of
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
@@ -38,6 +39,9 @@ class Submitted(msgspec.Struct, frozen=True):
 
     endpoint_of: Mapping[int, int]
     """Where they were sent."""
+
+    chunks: frozenset[int] = frozenset()
+    """Those that carry chunks."""
 
 
 class JobPlace(msgspec.Struct, frozen=True):
@@ -77,9 +81,9 @@ _SUBMISSIONS = select(
     submissions.c.cancel_why,
     submissions.c.remote_id,
     submissions.c.endpoint_id,
+    submissions.c.chunk_id,
 ).where(submissions.c.id.in_(IN_BATCH))
 _JOBS = select_jobs().where(jobs.c.id.in_(IN_BATCH))
-_NAMES = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
 _UNAPPLIED = (
     select(submissions.c.failure)
     .select_from(
@@ -177,11 +181,13 @@ class Jobs(Repository):
             cancel_why={row[0]: CancelWhy(row[3]) for row in found if row[3] is not None},
             remote_ids={row[0]: row[4] for row in found if row[4] is not None},
             endpoint_of={row[0]: row[5] for row in found},
+            chunks=frozenset(row[0] for row in found if row[6] is not None),
         )
 
     async def custom_ids(self, ids: Sequence[int]) -> list[str]:
         """What the input calls these jobs, in the same order."""
-        names = {row[0]: row[1] for row in await self._access.rows(_NAMES, batch_of(ids))}
+        async with self._access.reading() as connection:
+            names = await custom_ids_of(connection, ids)
         return [names[job] for job in ids]
 
     async def place(self, run: int, custom_id: str) -> JobPlace | None:

@@ -93,6 +93,7 @@ class MarginsOfRuns(Repository):
                     case(
                         (jobs.c.unfinished_at > now, 0),
                         (submissions.c.batch_id.is_not(None), now),  # nobody has asked whether any of it has ended
+                        (submissions.c.chunk_id != submissions.c.id, now),  # its lead is asked for
                         else_=jobs.c.unfinished_at,
                     )
                 ),

@@ -8,9 +8,9 @@ import msgspec
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.schema.job_tables import payloads, secret_names
+from orchestrator.ledger.schema.job_tables import jobs, payloads, secret_names
 from orchestrator.ledger.schema.row_codec import unpack
-from orchestrator.ledger.sqlite.statements import ORDERED_BATCH, batch_of, insert_new
+from orchestrator.ledger.sqlite.statements import IN_BATCH, ORDERED_BATCH, batch_of, insert_new
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -55,6 +55,14 @@ async def payloads_of(
             break
         found[row[0]] = payload
     return found
+
+
+_CUSTOM_IDS: Final = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
+
+
+async def custom_ids_of(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, str]:
+    """What the input calls these jobs."""
+    return {row[0]: row[1] for row in await connection.execute(_CUSTOM_IDS, batch_of(ids))}
 
 
 _REFERENCE: Final = re.compile(rb'"env:([A-Za-z_][A-Za-z0-9_]*)"')

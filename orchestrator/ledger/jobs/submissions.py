@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import case, func, literal, literal_column, select, update
+from sqlalchemy import bindparam, case, func, literal, literal_column, select, update
 
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submission
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
@@ -25,6 +28,25 @@ class Sent(msgspec.Struct, frozen=True):
     answered: list[int]
     unanswered: list[int]
 
+
+class ChunkRow(msgspec.Struct, frozen=True):
+    """A row that was sent in a chunk."""
+
+    custom_id: str
+    job: Job | None
+    """As it is now; None where it is no longer there by that submission."""
+
+    cancel_why: CancelWhy | None
+    """Why it is to be cancelled, if it is."""
+
+
+_JOBS_IN: Final = select_jobs_by_submission().where(submissions.c.chunk_id == bindparam("chunk"))
+_ROWS_IN: Final = (
+    select(submissions.c.id, jobs.c.custom_id, submissions.c.cancel_why)
+    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
+    .where(submissions.c.chunk_id == bindparam("chunk"))
+    .order_by(submissions.c.id)
+)
 
 _other = submissions.alias("other")
 _BESIDE: Final = (
@@ -83,6 +105,17 @@ class Submissions(Repository):
         )
         found = await self._access.rows(query)
         return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
+
+    async def in_chunk(self, chunk: int) -> list[ChunkRow]:
+        """The rows that were sent by the submission `chunk`, in their order."""
+        async with self._access.reading() as connection:
+            sent = (await connection.execute(_ROWS_IN, {"chunk": chunk})).all()
+            there = [job_of(row) for row in await connection.execute(_JOBS_IN, {"chunk": chunk})]
+        now = {job.submission: job for job in there}
+        return [
+            ChunkRow(row.custom_id, now.get(row.id), None if row.cancel_why is None else CancelWhy(row.cancel_why))
+            for row in sent
+        ]
 
     @in_transaction
     async def ran(self, transaction: Transaction, told: Sequence[Notice]) -> Mapping[int, int]:

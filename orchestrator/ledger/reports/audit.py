@@ -67,6 +67,16 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 _latest = submissions.alias("latest")
 _winner = submissions.alias("winner")
+_lead = submissions.alias("lead")
+_lead_job = jobs.alias("lead_job")
+_BY_LEAD = (
+    select(_lead.c.remote_id)
+    .select_from(_lead.join(_lead_job, (_lead_job.c.id == _lead.c.job_id) & (_lead_job.c.submission_id == _lead.c.id)))
+    .where(_lead.c.id == _latest.c.chunk_id, _lead_job.c.state == jobs.c.state)
+    .scalar_subquery()
+)
+"""What the service calls the chunk in which a job travels, as long as who leads it is where the job is."""
+
 _FACTS = (
     select(
         *columns(
@@ -75,7 +85,7 @@ _FACTS = (
             job=jobs.c.id,
             has_input=exists().where(payloads.c.job_id == jobs.c.id),
             submission_job=_latest.c.job_id,
-            remote_id=_latest.c.remote_id,
+            remote_id=func.coalesce(_latest.c.remote_id, _BY_LEAD),
             outcome=outcomes.c.job_id.is_not(None),
             outcome_trouble=outcomes.c.trouble,
             outcome_submission=outcomes.c.submission_id,
@@ -223,8 +233,16 @@ class Audit:
             )
             unanswered = await connection.execute(
                 select(func.count())
-                .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
-                .where(events.c.event == literal_column(f"'{Event.UNANSWERED}'"), jobs.c.run_id == run)
+                .select_from(
+                    events.join(jobs, jobs.c.id == events.c.job_id).outerjoin(
+                        submissions, submissions.c.id == events.c.submission_id
+                    )
+                )
+                .where(
+                    events.c.event == literal_column(f"'{Event.UNANSWERED}'"),
+                    jobs.c.run_id == run,
+                    submissions.c.chunk_id.is_(None) | (submissions.c.chunk_id == submissions.c.id),
+                )
             )
         states = {state.value for state in State}
         counted = {row[0]: row[1] for row in said}

@@ -69,6 +69,7 @@ _MISSED: Final = (
         func.coalesce(outcomes.c.execution_ms, failed_executions.c.execution_ms).label("execution_ms"),
         outcomes.c.margin_us,
         submissions.c.batch_id,
+        submissions.c.chunk_id,
     )
     .select_from(
         events.join(jobs, jobs.c.id == events.c.job_id)
@@ -141,6 +142,7 @@ def _missed(row: Any) -> MissedStep | None:
         is_paid_twice=_is_extra(row),
         is_executed=event is not Event.COMPLETED or row.executed is not None,
         is_in_batch=row.batch_id is not None and row.executed in (None, row.submission_id),
+        is_rider=row.chunk_id not in (None, row.submission_id),
     )
     return MissedStep(row.run_id, row.endpoint_id, step)
 

@@ -79,6 +79,9 @@ JOB_COLUMNS: Final = (
     JobColumn("segment", jobs.c.segment, WrittenBy.OTHERS),
     JobColumn("retention_us", submissions.c.retention_us, WrittenBy.OTHERS),
     JobColumn("batch", submissions.c.batch_id, WrittenBy.OTHERS),
+    JobColumn("chunk", submissions.c.chunk_id, WrittenBy.OTHERS),
+    JobColumn("chunk_rows", func.coalesce(submissions.c.chunk_rows, 0), WrittenBy.OTHERS),
+    JobColumn("chunk_most", jobs.c.chunk_most, WrittenBy.SETTINGS),
 )
 
 _COLUMN_OF: Final = {each.field: each.column for each in JOB_COLUMNS}

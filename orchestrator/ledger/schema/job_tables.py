@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0044"
+SCHEMA_VERSION: Final = "0045"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -185,6 +185,7 @@ jobs = Table(
     Column("escalated", BLOB),  # what it was given after its troubles: `core.jobs.escalation.EscalationState` as JSON
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
+    Column("chunk_most", INTEGER),  # it travels with no more rows, since a larger chunk has failed
     CheckConstraint(values_check("state", State), name="jobs_state_known"),
     CheckConstraint(f"trouble IS NULL OR {values_check('trouble', FailureClass)}", name="jobs_trouble_known"),
     CheckConstraint(
@@ -265,6 +266,8 @@ submissions = Table(
     Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its job's as it was claimed
     Column("retention_us", INTEGER),  # how long the service keeps its result, where that is less than the run's
     Column("batch_id", INTEGER),  # the batch in which it is; NULL: it left by itself
+    Column("chunk_id", INTEGER),  # the submission by which its chunk travels, its own where it leads; NULL: in none
+    Column("chunk_rows", INTEGER, nullable=False, server_default="0"),  # how many rows that carries
 )
 """`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
 would carry them along. Where one process works, both are 0.
@@ -272,6 +275,7 @@ would carry them along. Where one process works, both are 0.
 
 Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
 Index("submissions_of_batch", submissions.c.batch_id, **only_where("batch_id IS NOT NULL"))
+Index("submissions_of_chunk", submissions.c.chunk_id, **only_where("chunk_id IS NOT NULL"))
 
 batches = Table(
     "batches",

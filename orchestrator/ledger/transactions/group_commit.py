@@ -248,7 +248,7 @@ class GroupCommitWriter:
         held = briefs = 0
         while self._pending and len(jobs) < BATCH_STEPS_MAX and len(batch) < BATCH_ENTRIES_MAX:
             entry = self._pending[0]
-            ids = {step.before.id for step in entry.steps}
+            ids = {each.before.id for step in entry.steps for each in (step, *step.riders)}
             held += entry.bytes
             if ids & jobs or (batch and held > BATCH_BYTES_MAX):
                 break

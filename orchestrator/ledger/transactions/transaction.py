@@ -85,7 +85,7 @@ class QueuedWrite(Generic[Result]):
 def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
     """How much of outputs there is in these."""
     held = 0
-    for step in steps:
+    for step in (each for lead in steps for each in (lead, *lead.riders)):
         if step.outcome is not None and step.outcome.output is not None:
             held += len(step.outcome.output)
     for note in notes:

@@ -11,12 +11,14 @@ from typing import Any, Final
 from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.chunks.chunk_steps import is_led, riders_steps
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_columns import WrittenBy, columns_written
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import Guarded, Many, placeholder
+from orchestrator.ledger.transitions.chunk_rows import riders_of
 from orchestrator.ledger.transitions.count_writes import counts_write
 from orchestrator.ledger.transitions.event_writes import events_write
 from orchestrator.ledger.transitions.execution_writes import executions_add
@@ -43,10 +45,20 @@ _APPLY = Guarded(
 async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
     """Writes every step that is not stale, and returns those. At most one step for each job may be among them.
 
-    A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it.
+    A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it. With the steps
+    that leads of chunks take come those of their riders.
     """
-    if not steps:
-        return []
+    done = await _apply(connection, steps) if steps else []
+    led = {step.before.chunk: step for step in done if is_led(step)}
+    if led:
+        taken: list[Transition] = []
+        for lead, riders in (await riders_of(connection, led)).items():
+            taken += riders_steps(led[lead], riders)
+        done += await _apply(connection, taken) if taken else []
+    return done
+
+
+async def _apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
     are_applied = await _APPLY.execute(connection, [_changes(step) for step in steps])
     done = list(compress(steps, are_applied))
     stale = [step for step in compress(steps, map(not_, are_applied)) if step.event is Event.ACCEPTED]
@@ -92,7 +104,7 @@ _MOVE = Many(
     update(jobs).where(jobs.c.id == bindparam("b_id")).values({jobs.c.endpoint_id.name: bindparam("b_endpoint")})
 )
 
-_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})
+_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED, Event.DEFERRED})
 """The events that can give a job settings of its own."""
 
 

@@ -17,7 +17,9 @@ from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import Many
 
 _OPEN = Many(
-    insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id", "retention_us", "batch_id"
+    insert(submissions),
+    *("id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id", "retention_us", "batch_id"),
+    *("chunk_id", "chunk_rows"),
 )
 _FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
 _WIN = Many(
@@ -104,6 +106,8 @@ def _opened(step: Transition) -> dict[str, Any]:
         "endpoint_id": after.endpoint,
         "retention_us": after.retention_us,
         "batch_id": after.batch,
+        "chunk_id": after.chunk,
+        "chunk_rows": after.chunk_rows,
     }
 
 

@@ -85,7 +85,9 @@ def known(delay_s: float, execution_s: float, *, jobs: int = TtlOutlook.ENOUGH) 
 def test_a_ttl_must_have_room_for_the_queue_and_for_the_execution(
     ttl_s: int, is_idle: bool, prospect: TtlVerdict
 ) -> None:
-    assert TtlOutlook(known(600, 60), is_idle=is_idle).of(ttl_s * S) is prospect
+    outlook = TtlOutlook(known(600, 60), is_idle=is_idle)
+    assert outlook.of(ttl_s * S) is prospect
+    assert outlook.is_late(ttl_s * S) is (prospect is TtlVerdict.LATE)
 
 
 def test_while_little_is_known_every_job_is_worth_sending() -> None:

@@ -33,7 +33,7 @@ async def test_rows_leave_in_a_batch_and_come_back(tmp_path: Path, append_ids: b
         assert b.p.warnings == []
         [batch] = await b.p.ledger.runs.batches.of_run(b.p.run.id)
         assert (batch.stage, batch.total, batch.completed) == ("over", 130, 130)
-        assert b.p.endpoint.outstanding.in_batches == 0
+        assert b.p.endpoint.outstanding.carried == 0
         assert b.asked["get"] < 40, "it is asked for at pauses"
 
 

@@ -16,15 +16,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="where a job goes after trouble is not written down",
         path="orchestrator/ledger/transitions/apply_transitions.py::_GIVING",
-        old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})",
-        new="_GIVING: Final = frozenset({Event.REOPENED})",
+        old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED, Event.DEFERRED})",
+        new="_GIVING: Final = frozenset({Event.REOPENED, Event.DEFERRED})",
         tests=(_IN_TIME,),
     ),
     Fault(
         name="where a job is tried again by a person is not written down",
         path="orchestrator/ledger/transitions/apply_transitions.py::_GIVING",
-        old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})",
-        new="_GIVING: Final = frozenset({Event.RETRIED})",
+        old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED, Event.DEFERRED})",
+        new="_GIVING: Final = frozenset({Event.RETRIED, Event.DEFERRED})",
         tests=(
             "tests/api/inspect/test_elsewhere.py::test_jobs_tried_again_elsewhere_stay_in_their_run_with_settings_of_their_own",
         ),

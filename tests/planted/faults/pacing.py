@@ -122,8 +122,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
-        path="orchestrator/engine/sending/run_sender.py::_is_late",
-        old="return outlook.of(ttl_us) is TtlVerdict.LATE",
+        path="orchestrator/core/polling/admission.py::TtlOutlook.is_late",
+        old="return self.of(ttl_us) is TtlVerdict.LATE",
         new="return False",
         tests=(
             f"{ADMISSION}::test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go",

@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a row that ends is not owed to the stage that follows",
-        path="orchestrator/ledger/transitions/apply_transitions.py::transitions_apply",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_apply",
         old="await owed_write(connection, done)",
         new="",
         tests=(f"{_HANDOVERS}::test_each_row_that_ends_is_owed_with_its_last_step",),
@@ -97,8 +97,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stage that is carried out anew for what has failed pays for all of it",
-        path="orchestrator/ledger/jobs/claims.py::Claims.take",
-        old="if settings.takes_over is not None and not by_retry:",
+        path="orchestrator/ledger/jobs/claims.py::_left_to_send",
+        old="if settings.takes_over is not None and not line.by_retry:",
         new="if False:",
         tests=("tests/api/runs/test_rerun.py::test_only_what_has_failed_is_paid_again",),
     ),

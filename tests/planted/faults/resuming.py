@@ -30,8 +30,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a segment that failed is begun again by /retry",
         path="orchestrator/engine/collecting/result_steps.py::on_failed",
-        old="is_retained=is_retained and job.batch is None and end is None",
-        new="is_retained=is_retained and job.batch is None",
+        old="and end is None\nand other",
+        new="and other",
         tests=(RESUMABLE + "test_with_each_newer_checkpoint_attempts_are_counted_anew",),
     ),
     Fault(
@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a late output of a job that was given back is taken for its result",
         path="orchestrator/engine/collecting/notice_steps.py::on_notice",
-        old="if end is not None and end.report is not None:\n    return Instead.NOTHING",
+        old="if in_chunk or (end is not None and end.report is not None):\n    return Instead.NOTHING",
         new="",
         tests=(
             RESUMABLE + "test_a_late_result_of_an_earlier_segment_counts_and_of_one_given_back_only_its_checkpoint",

@@ -71,7 +71,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/transitions/apply_transitions.py::transitions_apply",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_apply",
         old="await events_write(connection, done, await outcomes_forget(connection, done))",
         new="await outcomes_forget(connection, done)",
         tests=(

@@ -1,0 +1,118 @@
+"""What happens to a chunk on its way happens to all of its rows, and to each once."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.chunks.chunk_terms import ChunkTerms
+from orchestrator.core.gates.brake_gates import Canary
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.emulator.contract.faults import Faults
+from orchestrator.settings.run_settings import RunSettings
+from tests.crashes.commits import audited
+from tests.engine.chunks.test_chunks import all_doubled, at_work
+from tests.engine.chunks.travelling import CHUNKS, Handler
+from tests.engine.process import Process, process
+from tests.engine.scripted import CUT, Asked, Reply, Scripted, in_turn, says
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+SMALL = RunSettings(chunk=ChunkTerms(rows=4))
+PARTS = '[{"twice":2},{"twice":4},{"twice":6},{"twice":8}]'
+
+
+def done(asked: Asked) -> Reply:
+    return Reply(body=f'{{"id":"{asked.remote_id}","status":"COMPLETED","executionTime":7,"output":{PARTS}}}'.encode())
+
+
+async def test_a_chunk_that_is_not_taken_waits_as_a_whole(tmp_path: Path) -> None:
+    transport = Scripted(run=in_turn(Reply(429), says("IN_QUEUE", "r-1")), status=done)
+    async with process(tmp_path / "db", transport, jobs=4, settings=SMALL) as p:
+        await p.begin()
+        await p.finish()
+        await all_doubled(p, 4)
+        assert len(transport.of("run")) == 2
+        assert await p.story(3) == ["claimed", "deferred throttled", "claimed", "accepted", "completed"]
+        assert {row.paid_at_most for row in await p.results()} == {1}
+
+
+async def test_a_chunk_without_an_answer_is_sent_again_once(tmp_path: Path) -> None:
+    transport = Scripted(run=in_turn(CUT, says("IN_QUEUE", "r-1")), status=done)
+    async with process(tmp_path / "db", transport, jobs=4, settings=SMALL) as p:
+        await p.begin()
+        await p.finish()
+        await all_doubled(p, 4)
+        assert len(transport.of("run")) == 2
+        assert await p.story(1) == await p.story(4)
+        assert await p.counts() == {"succeeded": 4, "uncertain_seen": 1, "uncertain_resubmitted": 1}
+        assert await audited(p.ledger) == []
+
+
+async def test_a_chunk_that_the_service_will_not_have_is_halved_and_nothing_is_counted(tmp_path: Path) -> None:
+    """As where it is too large, or one of its rows is."""
+
+    def run(asked: Asked) -> Reply:
+        return (
+            Reply(400, body=b"no")
+            if asked.body.count(b'"n":') > 1
+            else says("IN_QUEUE", f"r-{asked.body[20:40].strip().hex()}")
+        )
+
+    transport = Scripted(run=run, status=says("COMPLETED", output=[{"twice": 2}]))
+    async with process(tmp_path / "db", transport, jobs=4, settings=replace(SMALL, max_attempts=1)) as p:
+        await p.begin()
+        await p.finish()
+        assert await p.counts() == {"succeeded": 4}
+        assert {row.paid_at_most for row in await p.results()} == {1}
+
+
+async def test_webhooks_tell_of_a_chunk_and_status_what_is_in_it(tmp_path: Path) -> None:
+    faults = Faults(lost_answer=0.3)
+    async with at_work(tmp_path, Handler(), rows=320, webhooks=True, seed=5, faults=faults) as (p, service):
+        await p.finish()
+        await all_doubled(p, 320)
+        assert (await p.counts())["uncertain_adopted"] >= 3
+        assert service.paid == 20
+        assert await audited(p.ledger) == []
+
+
+async def test_the_rows_that_go_first_go_alone(tmp_path: Path) -> None:
+    handler = Handler()
+    async with at_work(tmp_path, handler, rows=34, settings=replace(CHUNKS, canary=Canary(rows=2))) as (p, _):
+        await p.finish()
+        await all_doubled(p, 34)
+        assert handler.sizes[:2] == [1, 1]
+        assert sorted(handler.sizes) == [1, 1, 16, 16]
+
+
+async def cancelled(p: Process, *numbers: int) -> None:
+    await p.ledger.jobs.cancels.cancel(numbers, command=1)
+    p.canceller.wake()
+
+
+async def test_one_row_of_a_chunk_is_not_cancelled_and_all_of_them_are(tmp_path: Path) -> None:
+    async with at_work(tmp_path, Handler(), rows=32, seconds=lambda _: 500.0) as (p, service):
+        await p.until(State.OUTSTANDING, 32)
+        await cancelled(p, *range(1, 17))
+        await cancelled(p, 17, 20)
+        await p.until(State.CANCELLED, 16)
+        await anyio.sleep(60)
+        assert await p.counts() == {"cancelled": 16, "outstanding": 16}
+        await p.finish()
+        assert await p.counts() == {"cancelled": 16, "succeeded": 16}
+        assert service.paid <= 2
+        assert await audited(p.ledger) == []
+
+
+async def test_of_a_chunk_that_fails_what_people_want_no_more_is_cancelled_and_the_rest_goes_again(
+    tmp_path: Path,
+) -> None:
+    handler = Handler(poisonous={2})
+    async with at_work(tmp_path, handler, rows=16, seconds=lambda _: 500.0) as (p, _):
+        await p.until(State.OUTSTANDING, 16)
+        await cancelled(p, 1, 2, 3)
+        await p.finish()
+        assert await p.counts() == {"cancelled": 3, "succeeded": 13}
+        assert sorted(handler.sizes) == [5, 8, 16]
