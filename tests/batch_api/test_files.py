@@ -1,6 +1,7 @@
 """Files of the Batch API, as OpenAI's own client sends, lists, reads and removes them."""
 
 import os
+import resource
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -113,6 +114,19 @@ async def test_a_file_that_cannot_be_kept_is_told_without_our_paths_and_may_be_s
         assert str(tmp_path) not in str(failed.value)
         site.store.make_folder()
         assert (await site.client().files.create(file=b"{}", purpose="batch")).id in site.stored
+
+
+async def test_an_upload_that_the_disk_cannot_take_leaves_nothing_and_others_go_on(tmp_path: Path) -> None:
+    async with at_files(tmp_path) as site:
+        files, usual = site.client().files, resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MB, usual[1]))
+        try:
+            with pytest.raises(InternalServerError):
+                await files.create(file=b"x" * (4 * MB), purpose="batch")
+            assert site.stored == []
+            assert (await files.create(file=b"{}", purpose="batch")).id in site.stored
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 
 async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ UPLOADS: Final = ".uploads"
 LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log", UPLOADS)
 """What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
 
+LEDGER_FOLDERS: Final = (".files", ".dashboard")
+"""The same of folders: what programs have posted to the Batch API, and the dashboard's keys."""
+
 
 def check_outputs(ledger: Path, outputs: Iterable[Location]) -> None:
     """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
@@ -57,9 +60,8 @@ def coming_file(path: Location, ledger: Path) -> ComingFile:
 
 def _is_of_ledger(ledger: Path, path: Path) -> bool:
     parts = _parts_of_ledger(ledger)
-    return os.path.realpath(path).startswith(str(parts[0]) + INTAKE_LOCK) or any(
-        same_file(path, part) for part in parts
-    )
+    begins = (f"{parts[0]}{INTAKE_LOCK}", *(f"{parts[0]}{folder}{os.sep}" for folder in LEDGER_FOLDERS))
+    return os.path.realpath(path).startswith(begins) or any(same_file(path, part) for part in parts)
 
 
 def _parts_of_ledger(ledger: Path) -> Sequence[Path]:

@@ -25,7 +25,7 @@ from tests.engine.process import why_blocked
 from tests.simulation.clock import VirtualClock
 
 
-@pytest.mark.parametrize("suffix", [*LEDGER_COMPANIONS, ".intake-0123456789abcdef"])
+@pytest.mark.parametrize("suffix", [*LEDGER_COMPANIONS, ".intake-0123456789abcdef", ".files/out.jsonl"])
 def test_an_output_must_not_be_one_of_the_files_of_the_ledger(tmp_path: Path, suffix: str) -> None:
     ledger = tmp_path / "ledger.db"
     with pytest.raises(UsageError, match="belongs to the ledger"):
