@@ -28,6 +28,8 @@ class Story(NamedTuple):
 
     run: RunFacts
     events: tuple[EventRow, ...]
+    until: float
+    """That moment; of what comes after it nothing is said."""
 
 
 def _stories(facts: Facts, books: Books) -> Iterator[Story]:
@@ -37,7 +39,7 @@ def _stories(facts: Facts, books: Books) -> Iterator[Story]:
         until = min([*(facts.moments.get(at, at) for at in went_past), *(at for at, _ in run.held)], default=math.inf)
         ids = {job.id for job in books.jobs if job.run == name}
         events = sorted((row for job in ids for row in books.events.get(job, ())), key=lambda row: row.id)
-        yield Story(run, tuple(row for row in events if facts.moments.get(row.at, row.at) < until))
+        yield Story(run, tuple(row for row in events if facts.moments.get(row.at, row.at) < until), until)
 
 
 def the_rest_waits_for_the_canary(facts: Facts, books: Books) -> Iterator[str]:
@@ -45,7 +47,7 @@ def the_rest_waits_for_the_canary(facts: Facts, books: Books) -> Iterator[str]:
     if facts.plan.canary is None:
         return
     rules = parse_canary(facts.plan.canary)
-    for run, events in _stories(facts, books):
+    for run, events, _ in _stories(facts, books):
         first = min(rules.rows, run.plan.jobs)
         sent: set[int] = set()
         succeeded: set[int] = set()
@@ -66,7 +68,7 @@ def no_budget_is_passed(facts: Facts, books: Books) -> Iterator[str]:
     faults, longest_s = facts.plan.faults, facts.plan.seconds[1]
     if faults.dead_worker or faults.stuck_worker:
         longest_s = max(longest_s, facts.plan.execution_timeout_s + faults.silence_s)
-    for run, events in _stories(facts, books):
+    for run, events, _ in _stories(facts, books):
         budget_s = facts.plan.budget_s(run.plan)
         sent = [number for number, row in enumerate(events) if row.event == Event.CLAIMED]
         if budget_s is None or not sent or run.held or Action.CONTINUE in {row.action for row in books.commands}:
@@ -89,7 +91,7 @@ def nothing_is_sent_that_brakes_hold(facts: Facts, books: Books) -> Iterator[str
         return
     allowed = None if plan.max_failures is None else parse_max_failures(plan.max_failures)
     late_at = None if plan.finish_by_s is None else EPOCH_AT + round(plan.finish_by_s * SECOND_US) + SOON_US
-    for run, events in _stories(facts, books):
+    for run, events, _ in _stories(facts, books):
         states: defaultdict[int, State] = defaultdict(lambda: State.QUEUED)
         exceeded_at: int | None = None
         for row in events:
@@ -110,8 +112,8 @@ def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
     """A canary has failed where rows have, and so have more than may; a budget is used up where so much can have been
     paid, and none of a day's that is ample; and a breaker has tripped where as many executions have failed as it takes.
     """
-    for run, events in _stories(facts, books):
-        for _, told in run.held:
+    for run, events, until in _stories(facts, books):
+        for told in (told for at, told in run.held if at <= until):
             if "the canary failed" in told and not any(row.event in OVER - {Event.COMPLETED} for row in events):
                 yield f"{run.plan.name}: nothing has failed, and {told!r}"
             failed = sum(row.event == Event.ABANDONED for row in events)
