@@ -60,9 +60,7 @@ def _saved_to(text: str) -> str:
 
 def filled_save(pipeline: Pipeline, text: str, at: Moment) -> str:
     """`text`, which says what a member of outputs is saved to, for one flow."""
-    template = _saved_to(text)
-    filled = expanded(template, at, {}) if is_object_url(template) else filled_template(pipeline, template, at)
-    return f"{text.partition('=')[0]}={filled}"
+    return f"{text.partition('=')[0]}={filled_template(pipeline, _saved_to(text), at)}"
 
 
 def template_problems(pipeline: Pipeline) -> Iterator[Problem]:
