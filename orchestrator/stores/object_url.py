@@ -83,9 +83,9 @@ class ObjectUrl:
 
     def stat(self) -> ObjectState:
         """How it is found now."""
-        from orchestrator.stores.repeats import repeating  # noqa: PLC0415
+        from orchestrator.stores.repeats import LOOK_TRIES, repeating  # noqa: PLC0415
 
-        return repeating()(self._look)
+        return repeating(tries=LOOK_TRIES)(self._look)
 
     def _look(self) -> ObjectState:
         if self.is_web:

@@ -13,6 +13,7 @@ from orchestrator.stores.driver_upload import DriverUpload
 from orchestrator.stores.drivers import filesystem_of
 from orchestrator.stores.object_state import ObjectState
 from orchestrator.stores.object_url import ObjectUrl
+from orchestrator.stores.repeats import repeating
 from orchestrator.stores.s3_upload import S3Upload
 from orchestrator.stores.store_errors import StoreError, changed, is_missing
 from orchestrator.units import MIB
@@ -118,7 +119,7 @@ class ObjectReplacement:
 
     def _found(self) -> ObjectState | None:
         try:
-            return self.path.stat()
+            return repeating()(self.path.stat)
         except StoreError as error:
             if is_missing(error):
                 return None

@@ -18,10 +18,14 @@ REPEAT_S_MAX: Final = 30.0
 """The pause before it is asked for again, doubled each time."""
 
 
-def repeating(sleep: Callable[[float], None] = time.sleep) -> tenacity.Retrying:
+LOOK_TRIES: Final = 2
+"""The same where somebody waits to hear whether anything is there: drivers ask again themselves."""
+
+
+def repeating(sleep: Callable[[float], None] = time.sleep, *, tries: int = TRIES) -> tenacity.Retrying:
     """What asks again where a `StoreError` may pass; `sleep` makes the pauses."""
     return tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(TRIES),
+        stop=tenacity.stop_after_attempt(tries),
         wait=tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX),
         retry=tenacity.retry_if_exception(lambda error: isinstance(error, StoreError) and error.may_pass),
         reraise=True,

@@ -42,7 +42,7 @@ def test_objects_of_a_store_are_read_like_files_whatever_they_are_written_in(des
     done = desk.call(*run, environ=store.environment)
     assert done.exit_code == 0, done.stderr
     assert desk.ids() == ["row-0", "row-1", "row-2", "row-3", "row-4", "p-1", "p-2"]
-    assert desk.call("status", "all", "--json").summary["runs"][0]["source"] == "s3://data/in/*"
+    assert desk.call("status", "all", "--json").summary[0]["source"] == "s3://data/in/*"
 
     store.put("in/1.jsonl", rows(0, 2) + b'{"custom_id": "row-2", "n": "another"}\n')
     changed = desk.call(*run, environ=store.environment)
@@ -91,3 +91,14 @@ def test_one_that_is_changed_while_it_is_read_is_refused_whole(desk: Desk) -> No
         done = desk.call("run", served.url, *LOCAL)
     assert done.exit_code == 2
     assert "from here on it cannot be read: it was changed meanwhile" in done.stderr
+
+
+def test_a_first_configuration_file_may_name_them(desk: Desk) -> None:
+    desk.write("echo.py", ECHO)
+    first = ("init", *LOCAL, "--output", "s3://data/out/results.jsonl", "--json", "--input")
+    with serving(WebObject(rows(0, 1))) as served:
+        made = desk.call(*first, served.url)
+        assert (made.exit_code, made.summary["input_exists"]) == (0, True)
+        assert 'output = "s3://data/out/results.jsonl"' in (desk.folder / "orchestrator.toml").read_text()
+        served.refuse = [404]
+        assert not desk.call(*first, served.url, "--force").summary["input_exists"]

@@ -13,6 +13,7 @@ import msgspec
 
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.diagnosis.causes import Diagnosis
+from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings import connection_settings, run_request, run_settings
@@ -21,6 +22,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
+from orchestrator.stores.object_url import Location, ObjectUrl
 
 _HEAD: Final = """\
 # Settings of orchestrator in this folder: `orchestrator run` and the other commands read them.
@@ -50,7 +52,7 @@ class InitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked how it is; for a name, the id that it has."""
 
     input: str
-    output: Path
+    output: Location
     serverless_url: str | None = None
     """Where the service is, if that was said."""
 
@@ -137,6 +139,11 @@ def _write(request: InitRequest) -> None:
 
 
 def _is_there(given: str) -> bool:
+    if is_object_url(given):
+        try:
+            return any(each.exists() for each in ObjectUrl.parsed(given).matching())
+        except (OSError, UsageError):  # the run itself says why not
+            return False
     return given == "-" or Path(given).exists() or any(Path().glob(given) if not Path(given).is_absolute() else ())
 
 

@@ -21,6 +21,7 @@ from orchestrator.settings import command_flags, connection_settings, run_reques
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.words_and_defaults import LOCAL
+from orchestrator.stores.object_url import location_of
 
 if TYPE_CHECKING:
     from orchestrator.api.planning.first_config import Initialized, InitRequest  # at run time `--help` would pay for it
@@ -97,7 +98,7 @@ _QUESTIONS: Final = (
         "",
         lambda text: run_request.ENDPOINT.value_type.read([text]),
     ),
-    _Question("--input", "Which file has the input?", INPUT_DEFAULT, str),
+    _Question("--input", "Which file has the input?", INPUT_DEFAULT, location_of),
     _Question(
         str(run_request.OUTPUT),
         "Where do the results go?",
@@ -149,7 +150,7 @@ def _request(answers: Answers, flags: Flags, config: Path, *, force: bool) -> "I
         endpoint=answers.endpoint,
         endpoint_id=choices.text(run_request.ENDPOINT) or answers.endpoint,
         input=answers.source,
-        output=Path(answers.output),
+        output=location_of(answers.output, is_written=True),
         serverless_url=choices[connection_settings.SERVERLESS_URL] if flags["serverless_url"] is not None else None,
         connection=connection,
         overwrite=force,
