@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -16,19 +16,16 @@ from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
-from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.pools.member import (
     SPILL_AFTER_US_DEFAULT,
-    MemberSettings,
     Prefer,
     budget_per_day_at,
     cheapest_first,
     dearest,
     discount,
-    lane_at,
     price_at,
 )
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
@@ -106,8 +103,6 @@ class RunSettings(SaveSettings, frozen=True, kw_only=True):
             has_flag=False,
         ),
     ] = SPILL_AFTER_US_DEFAULT
-    members: tuple[MemberSettings, ...] = ()
-    """The endpoints of the run's pool, its own the first of them; none where it is the only one."""
     is_probe: bool = False  # something is to be known of each of these: as many jobs go to each as to the others
 
     pods: Annotated[
@@ -492,20 +487,6 @@ class RunSettings(SaveSettings, frozen=True, kw_only=True):
     def has_pool(self) -> bool:
         """Whether several endpoints share its jobs: members, or pods as they come."""
         return bool(self.members) or self.pod_template is not None
-
-    def at(self, endpoint: str) -> Self:
-        """The same as they are for jobs at `endpoint`, which may have a lane of its own."""
-        if not self.members:
-            return self
-        lane = lane_at(self.members, endpoint, self.via, self.path)
-        return self if lane == (self.via, self.path) else msgspec.structs.replace(self, via=lane[0], path=lane[1])
-
-    @property
-    def vias(self) -> tuple[Via, ...]:
-        """The lanes by which its jobs leave, wherever they go, each once: a row has to fit all of them."""
-        if not self.members:
-            return (self.via,)
-        return tuple(dict.fromkeys(self.at(each.endpoint).via for each in self.members))
 
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""

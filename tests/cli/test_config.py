@@ -18,6 +18,7 @@ from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE, AccountSettings, ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.lanes import lane_settings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -123,8 +124,10 @@ def some_value(setting: Setting[Any]) -> object:
 def test_every_key_can_stand_in_the_file() -> None:
     Path("s.json").write_text("{}", encoding="utf-8")
     Path("c.py").touch()
-    others = (PROFILE, run_request.POD_TEMPLATE, run_settings.PODS)  # pods take the place of the endpoint
-    values = {key: some_value(setting) for key, setting in RUNS.settings.items() if setting not in others}
+    of_pods = {PROFILE.key, run_request.POD_TEMPLATE.key, run_settings.PODS.key}  # these take the place of the endpoint
+    of_chunks = {lane_settings.CHUNK.key, lane_settings.CHUNK_INPUT.key, lane_settings.CHUNK_OUTPUT.key}
+    others = of_pods | of_chunks  # no long job travels with others
+    values = {key: some_value(setting) for key, setting in RUNS.settings.items() if key not in others}
     write("\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items()) + PROFILE_OF_WORK)
     request = requested("run", "i.jsonl")
     assert request.include == (Include.INPUT, Include.TIMES)
@@ -215,13 +218,15 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
             "only_rows",
             "allow_env",
             "members",
+            "pods",
         },
         PlanFigures: names_of(PlanFigures),
         PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings)
         - {"policy", "output", "errors", "files_at", "cli_defaults"}  # what is remembered
         - {"takes_over"}  # of stages only
-        - {"members", "pod_template", "is_probe"},  # which follow from the endpoint, and from what is planned
+        - {"members", "former_members", "pod_template"}  # which follow from the endpoint
+        - {"is_probe"},  # and from what is planned
     }
 
 

@@ -16,8 +16,8 @@ from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import AtCommit, World, audited
 from tests.engine.process import Process, process
-from tests.simulation.plan import MemberTrouble, MemberWeather, PoolPlan
 from tests.simulation.pool import MemberFleets
+from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 from tests.simulation.world import ENDPOINT, SECOND_ENDPOINT, SimulatedService
 
 JOBS = 22

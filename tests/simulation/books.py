@@ -37,6 +37,8 @@ class SubmissionRow(NamedTuple):
     cancel_at: int | None
     """When its `/cancel` is due, if it is owed one."""
     ttl_at: int | None
+    endpoint: str
+    """The id or the URL of where it left for."""
 
 
 class OutcomeRow(NamedTuple):
@@ -121,6 +123,12 @@ class Books(NamedTuple):
         return next((row for row in self.submissions.values() if row.remote_id == remote_id), None)
 
 
+_SUBMISSIONS = (
+    "SELECT submissions.id, job_id, remote_id, cancel_at, ttl_at, endpoint"
+    " FROM submissions JOIN endpoints ON endpoints.id = submissions.endpoint_id ORDER BY submissions.id"
+)
+
+
 def read_books(ledger: Path) -> Books:
     """Reads them all; a world is small."""
     with closing(sqlite3.connect(ledger)) as db:
@@ -134,10 +142,7 @@ def read_books(ledger: Path) -> Books:
         ):
             event = EventRow(*row)  # type: ignore[arg-type]  # SQLite's types are the columns'
             events[event.job].append(event)
-        submissions = [
-            SubmissionRow(*row)  # type: ignore[arg-type]
-            for row in rows("SELECT id, job_id, remote_id, cancel_at, ttl_at FROM submissions ORDER BY id")
-        ]
+        submissions = [SubmissionRow(*row) for row in rows(_SUBMISSIONS)]  # type: ignore[arg-type]
         return Books(
             jobs=tuple(
                 JobRow(*row)  # type: ignore[arg-type]

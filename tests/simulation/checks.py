@@ -16,7 +16,6 @@ from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
-from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
@@ -36,7 +35,7 @@ from tests.simulation.command_checks import (
     who_is_stopped_sends_nothing,
 )
 from tests.simulation.facts import Facts, RunFacts
-from tests.simulation.looked_up import fate_of, input_of, true_moment
+from tests.simulation.looked_up import ASKED, HIDDEN, fate_of, input_of, is_past_queue, true_moment, why_again
 from tests.simulation.message_checks import (
     an_episode_is_one_message,
     every_message_that_is_owed_arrives,
@@ -46,6 +45,7 @@ from tests.simulation.message_checks import (
 from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
+    each_member_is_sent_jobs_by_its_own_lane,
     is_moved_unbegun,
     nobody_in_doubt_is_sent_anew_unasked,
     nothing_is_left_at_a_member,
@@ -73,10 +73,7 @@ POINTLESS_US = 60 * SECOND_US
 GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
 """What may be said of a submission whose result nobody has."""
 
-ASKED: Final = "asked for"
-"""Why a job is executed again whatever became of it before: a person wanted it."""
-
-PAID_AGAIN = (ASKED, Event.CONTINUED.value, "uncertain", "lost", "expired", "invalid_output", "timed_out")
+PAID_AGAIN = (ASKED, HIDDEN, Event.CONTINUED.value, "uncertain", "lost", "expired", "invalid_output", "timed_out")
 """The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
 jobs that ended, and died of their TTL, while nobody could look: `nothing_expired` tells whether somebody could."""
 
@@ -239,8 +236,9 @@ def nothing_is_forgotten(facts: Facts, books: Books) -> Iterator[str]:
         uncertain += sum(
             fate is not None and fate.input != input_of(job.custom_id) for fate in fates
         )  # got another's id
-        if facts.plan.direct:  # no answer tells an id: each request was answered with what came of it, or with nothing
-            uncertain += sum(row.event == Event.CLAIMED for row in books.events.get(job.id, ()))
+        # past the queue no answer tells an id: each request was answered with what came of it, or with nothing
+        claims = [row for row in books.events.get(job.id, ()) if row.event == Event.CLAIMED]
+        uncertain += sum(is_past_queue(facts, books, job, row) for row in claims)
         if unknown[input_of(job.custom_id)] > uncertain:
             yield (
                 f"{job.custom_id}: the service accepted {unknown[input_of(job.custom_id)]} submissions whose id is not "
@@ -256,7 +254,7 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
     completed = facts.completed
     for job in books.jobs:
         again = [
-            ASKED if row.event == Event.REOPENED else row.trouble or row.event
+            why_again(row, past_queue=is_past_queue(facts, books, job, row))
             for row in books.events.get(job.id, ())
             if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED}
             or is_moved_unbegun(row)
@@ -265,9 +263,9 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
         if accepted[input_of(job.custom_id)] > 1 + len(again):
             yield f"{job.custom_id} was accepted {accepted[input_of(job.custom_id)]} times after {again}"
         paid = completed[input_of(job.custom_id)]
-        # past the queue a 500 may take its place; and where no `/retry` shows that a webhook said what is not so, it costs
+        # where no `/retry` shows that a webhook said what is not so, it costs
         is_untrue = facts.plan.faults.contrary_webhook and (facts.plan.pool or facts.plan.retry_rate)
-        may_be_paid = {*PAID_AGAIN, "failed"} if facts.plan.direct or is_untrue else PAID_AGAIN
+        may_be_paid = {*PAID_AGAIN, "failed"} if is_untrue else PAID_AGAIN
         if paid > 1 + sum(trouble in may_be_paid for trouble in again):
             yield f"{job.custom_id} has {paid} results at the service after {again}"
 
@@ -302,7 +300,7 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     faults = facts.plan.faults
     is_shared = any(each.neighbour for each in (faults, *faults.spells))
     rates = {JobOperation.RUN: facts.plan.run_rate, JobOperation.STATUS: facts.plan.status_rate}
-    if facts.plan.via in (Via.SYNC, Via.BOTH):
+    if facts.plan.are_held:
         rates[JobOperation.RUNSYNC] = facts.plan.run_rate
     if facts.plan.batches is not None:
         rates[JobOperation.BATCH] = facts.plan.batch_rate
@@ -478,6 +476,7 @@ CHECKS: tuple[Check, ...] = (
     what_was_moved_had_not_begun,
     nobody_in_doubt_is_sent_anew_unasked,
     nothing_is_left_at_a_member,
+    each_member_is_sent_jobs_by_its_own_lane,
     *OF_SCALING,
     *OF_PODS,
     *OF_BATCHES,

@@ -113,10 +113,10 @@ RULES: tuple[tuple[str, ...], ...] = (
 def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
-    nearly as many canaries and budgets; in one of five a run has a pool; in one of eight answers are bombs, in as many
-    they begin with a byte order mark, in as many somebody else uses the same limits, in one of five the service wants a
-    rest now and then; in one of four people are told, who lie as well; in one of ten jobs leave in batches, in as many
-    runs have pods in the place of an endpoint.
+    nearly as many canaries and budgets; in one of five a run has a pool, whose members in half of these have lanes of
+    their own; in one of eight answers are bombs, in as many they begin with a byte order mark, in as many somebody else
+    uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie
+    as well; in one of ten jobs leave in batches, in as many runs have pods in the place of an endpoint.
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))

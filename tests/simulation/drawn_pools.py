@@ -8,8 +8,10 @@ import msgspec
 
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import Prefer
+from orchestrator.emulator.contract.faults import Faults
 from orchestrator.settings.words_and_defaults import OnUncertain
-from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
+from tests.simulation.plan import Plan
+from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 
 LONG_S = (1.0, 6.0)
 """How long executions take where jobs are to wait."""
@@ -39,7 +41,36 @@ def with_pool(plan: Plan, *, share: float = 1 / 5) -> Plan:
         prefer=chance.choice(tuple(Prefer)),
         weather=tuple(_weather(chance, plan, workers, last)),
     )
-    return msgspec.structs.replace(plan, pool=pool, via=Via.OPENAI if plan.direct and not plan.at_url else plan.via)
+    plan = msgspec.structs.replace(plan, pool=pool, via=Via.OPENAI if plan.direct and not plan.at_url else plan.via)
+    return _with_lanes(plan)
+
+
+def _with_lanes(plan: Plan, *, share: float = 1 / 2) -> Plan:
+    """Half of these: some members have lanes of their own. The first one stays at the service, where the run is then.
+    What an answer past the queue, or a held one, says that is not so nobody can tell from it.
+    """
+    chance = random.Random(f"lanes {plan.seed}")
+    if plan.pool is None or plan.at_url or plan.resumable or chance.random() >= share:
+        return plan
+    queues: tuple[Via | None, ...] = (None, Via.QUEUE) if plan.is_untold else (None, Via.QUEUE, Via.SYNC, Via.BOTH)
+    past = () if plan.yields else ((Via.OPENAI,) if plan.direct else (Via.HTTP, Via.HTTP))
+    others = [chance.choice((*queues, *past)) for _ in plan.pool.workers[1:]]
+    pool = msgspec.structs.replace(plan.pool, vias=(chance.choice(queues), *others))
+    return msgspec.structs.replace(
+        plan,
+        pool=pool,
+        faults=_believable(plan.faults),
+        secrets=False,
+        escalate=(),
+        askings=tuple(msgspec.structs.replace(each, elsewhere=False) for each in plan.askings),
+    )
+
+
+def _believable(faults: Faults) -> Faults:
+    spells = tuple(
+        msgspec.structs.replace(each, bare_error=0.0, other_record=0.0, repeated_id=0.0) for each in faults.spells
+    )
+    return msgspec.structs.replace(faults, bare_error=0.0, other_record=0.0, repeated_id=0.0, spells=spells)
 
 
 def _may_end_without_one(plan: Plan) -> bool:

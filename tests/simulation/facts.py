@@ -102,7 +102,9 @@ class Facts:
         self.own_webhooks: dict[int, int] = {}
         """When a webhook first brought the own record of which submission."""
         self.sent: list[tuple[int, bytes]] = []
-        """When which input left for `/run` or `/retry`."""
+        """When which input left to be executed."""
+        self.ways: set[tuple[str, str, bytes]] = set()
+        """To which endpoints, as fates name them, and by which operations which inputs left."""
         self.tries: Counter[Word] = Counter()
         """How often somebody began to ask for something."""
         self.asked: list[Asked] = []

@@ -1,9 +1,19 @@
 """What several checks look up: the input of a row, the true time of an event, and the fate that it is about."""
 
+from typing import Final
+
+from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode
-from tests.simulation.books import Books, EventRow
+from tests.simulation.books import Books, EventRow, JobRow
 from tests.simulation.facts import Facts
 from tests.simulation.fates import Fate
+from tests.simulation.pool import lane_at
+
+ASKED: Final = "asked for"
+"""Why a job is executed again whatever became of it before: a person wanted it."""
+
+HIDDEN: Final = "failed past the queue"
+"""There a 500 may take the place of a result."""
 
 
 def input_of(custom_id: str) -> bytes:
@@ -27,3 +37,16 @@ def fate_of(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate
     fate = facts.fates.get(remote_id or "")
     (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
     return remote_id, fate if fate is not None and fate.input == input_of(custom_id) else None
+
+
+def is_past_queue(facts: Facts, books: Books, job: JobRow, row: EventRow) -> bool:
+    """Whether a submission past the queue is what an event of `job` is about."""
+    submission = books.submissions.get(row.submission or 0)
+    return submission is not None and not lane_at(facts.plan, job.run, submission.endpoint).has_queue
+
+
+def why_again(row: EventRow, *, past_queue: bool) -> str:
+    """Why a job is executed again after that."""
+    if row.event == Event.REOPENED:
+        return ASKED
+    return HIDDEN if past_queue and row.trouble == "failed" else row.trouble or row.event

@@ -19,8 +19,9 @@ from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Say
 from tests.simulation.loop import PART, running_loop
-from tests.simulation.plan import FailureClass, MemberTrouble, Plan
+from tests.simulation.plan import FailureClass, Plan
 from tests.simulation.pods import SimulatedPods
+from tests.simulation.pool_plan import MemberTrouble
 from tests.simulation.transport import ASGIApp, SimulatedTransport
 from tests.simulation.world import HERE, POOL_ENDPOINTS, SimulatedService
 

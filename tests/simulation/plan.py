@@ -14,12 +14,12 @@ import msgspec
 from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
-from orchestrator.core.pools.member import Prefer
 from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from orchestrator.units import SECOND_US
+from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 
 MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S
@@ -170,49 +170,6 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     """A priority, or how many requests to `/run` there may be in a window."""
     crash: Crash | None = None
     """Whereof the process dies that asks."""
-
-
-class MemberTrouble(StrEnum):
-    """What is wrong with a member of a pool."""
-
-    REFUSED = auto()
-    """Connections to it are refused, and answers of it that are under way are lost."""
-    THROTTLED = auto()
-    """There is a machine for none of its workers; who is at work ends that."""
-    WITHOUT_WORKERS = auto()
-    """It has none, and starts none; who is at work ends that."""
-    BROKEN = auto()
-    """Its workers can do nothing: executions fail at once."""
-
-
-class MemberWeather(msgspec.Struct, frozen=True, kw_only=True):
-    """One trouble of the member of that number (from 0, the run's own endpoint), from `at_s` to `until_s`."""
-
-    member: int
-    trouble: MemberTrouble
-    at_s: float
-    until_s: float
-    """Infinite: it is never well again."""
-
-
-class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoints that share the jobs of the first run, its own the first of them."""
-
-    workers: tuple[int, ...]
-    speeds: tuple[float, ...]
-    """Executions there take so many times as long as the plan says."""
-    named: tuple[int, ...]
-    """How many of them the first process is told of, and so on; the last one holds for those that follow."""
-    prefer: Prefer = Prefer.FAST
-    weather: tuple[MemberWeather, ...] = ()
-
-    def troubles(self, member: int, at_s: float) -> set[MemberTrouble]:
-        """What is wrong with the member at that time."""
-        return {each.trouble for each in self.weather if each.member == member and each.at_s <= at_s < each.until_s}
-
-    def named_to(self, process: int) -> int:
-        """How many members the so manieth process of the run (from 0) is told of."""
-        return self.named[min(process, len(self.named) - 1)]
 
 
 class AccountTrouble(StrEnum):
@@ -416,6 +373,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def sync_retention_s(self) -> float:
         """How long the services keep what left by `/runsync`, in our time."""
         return min(self.retention_s, SYNC_RETENTION_US / SECOND_US / self.time_scale)
+
+    @property
+    def vias(self) -> set[Via]:
+        """By which lanes jobs leave, wherever they go."""
+        return {self.via, *(via for via in (() if self.pool is None else self.pool.vias) if via is not None)}
+
+    @property
+    def are_held(self) -> bool:
+        """Whether some leave by `/runsync`."""
+        return not self.vias.isdisjoint({Via.SYNC, Via.BOTH})
 
     @property
     def direct(self) -> bool:

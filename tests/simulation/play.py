@@ -26,7 +26,6 @@ from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.http_answers import POINTLESS
-from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
@@ -51,7 +50,7 @@ from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, ScalingPlan, Weather, Where, Word
 from tests.simulation.pods import PLACE, SimulatedPods, pod_template
-from tests.simulation.pool import MemberFleets, endpoint_named, named_members
+from tests.simulation.pool import MemberFleets, endpoint_named, named_members, policy_of
 from tests.simulation.process import KEYS, Machine, Process, begin, may_break_down
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
 from tests.simulation.run import run_until_crash
@@ -64,7 +63,7 @@ from tests.simulation.world import (
     SECOND_ENDPOINT,
     SERVER_PATH,
     SimulatedService,
-    without_resume,
+    input_in,
 )
 
 HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
@@ -137,17 +136,20 @@ class Play:
 
     def _left(self, request: httpx.Request) -> None:
         """A process sends a request. Notes which job is to be executed by it, or asked for."""
-        _, _, number = request.content.partition(b'"input":')
-        operation, _, remote_id = request.url.path.partition("/v2/")[2].partition("/")[2].partition("/")
+        endpoint, _, path = request.url.path.partition("/v2/")[2].partition("/")
+        operation, _, remote_id = path.partition("/")
         if operation == "status":
             self.facts.questions[remote_id].append(self.facts.true.now())
-        raw_input = without_resume(number[: number.index(b"}") + 1]) if operation == "run" else b""
-        if operation == "openai":
+        raw_input = b""
+        if operation in ("run", "runsync"):
+            raw_input = input_in(request.content)
+        if operation == "openai" and request.method == "POST":
             raw_input = request.content
         if operation == "retry" and (fate := self.facts.fates.get(remote_id)) is not None:
             raw_input = fate.input
         if raw_input:
             self.facts.sent.append((self.facts.true.now(), raw_input))
+            self.facts.ways.add((f"{request.url.host}/{endpoint}", operation, raw_input))
 
     def _heard(self, body: bytes) -> None:
         """A body has reached the program. Notes it if it is the result of the job that it names."""
@@ -347,21 +349,19 @@ class Play:
         if scaling is None or (number and not (scaling.is_shared and run.plan.where is Where.HERE)):
             scaling = None
         pods = plan.pods if run.plan.where is Where.HERE else None
+        members = named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else ()
         request = RunRequest(
             name=run.plan.name,
             source=str(run.source),
             endpoint=PLACE if pods is not None else _endpoint(plan, run.plan.where),
-            members=named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else (),
+            members=members,
             ledger=self.facts.ledger,
             output=run.output,
             errors=run.errors,
             connection=self._connection(run),
             settings=RunSettings(
                 allow_env=("WORKER_*",),
-                policy=Policy(
-                    execution_timeout_ms=round(plan.execution_timeout_s * plan.time_scale * 1000),
-                    ttl_ms=None if plan.direct else round(plan.ttl_s * plan.time_scale * 1000),
-                ),
+                policy=policy_of(plan, members),
                 max_attempts=run.plan.max_attempts,
                 retention_us=round(plan.retention_s * plan.time_scale * SECOND_US),
                 on_uncertain=run.plan.on_uncertain,
@@ -395,7 +395,7 @@ class Play:
     def _connection(self, run: RunFacts) -> ConnectionSettings:
         plan = self._plan
         limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
-        if plan.via in (Via.SYNC, Via.BOTH):
+        if plan.are_held:
             limits[Operation.RUNSYNC] = _limit(plan.run_rate)
         limits[Operation.BATCH] = _limit(plan.batch_rate)
         if plan.pods is not None:
@@ -425,7 +425,7 @@ class Play:
             ServiceOperation.RUN: _service_limit(plan.run_rate),
             ServiceOperation.STATUS: _service_limit(plan.status_rate),
             ServiceOperation.BATCH: _service_limit(plan.batch_rate),
-            **({ServiceOperation.RUNSYNC: _service_limit(plan.run_rate)} if plan.via in (Via.SYNC, Via.BOTH) else {}),
+            **({ServiceOperation.RUNSYNC: _service_limit(plan.run_rate)} if plan.are_held else {}),
         }
         book = FateBook(round(plan.retention_s * SECOND_US), round(plan.sync_retention_s * SECOND_US), host)
         fleets = None if plan.pool is None or host != HERE else MemberFleets(plan.pool)

@@ -1,15 +1,17 @@
 """What must be true of a run whose jobs several endpoints share, whichever of them were well."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Final
 
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.jobs.jobs import ServiceStatus
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.books import Books, EventRow
-from tests.simulation.facts import Facts
-from tests.simulation.looked_up import fate_of, true_moment
+from tests.simulation.facts import MEMBERS, Facts
+from tests.simulation.looked_up import fate_of, input_of, true_moment
 
 
 def is_moved_unbegun(row: EventRow) -> bool:
@@ -59,3 +61,27 @@ def nothing_is_left_at_a_member(facts: Facts, books: Books) -> Iterator[str]:
             continue
         if row.cancel_at is None:
             yield f"{remote_id} of job {row.job} is at {fate.at} still, and nobody is to cancel it"
+
+
+BY_OPERATIONS: Final[Mapping[Via, frozenset[str]]] = {
+    Via.QUEUE: frozenset({"run", "retry"}),
+    Via.SYNC: frozenset({"runsync", "retry"}),
+    Via.BOTH: frozenset({"run", "runsync", "retry"}),
+    Via.OPENAI: frozenset({"openai"}),
+    Via.HTTP: frozenset({"openai"}),
+}
+"""By what the jobs of each lane leave; simulated servers at URLs are below `/openai`."""
+
+
+def each_member_is_sent_jobs_by_its_own_lane(facts: Facts, _books: Books) -> Iterator[str]:
+    """Where members have lanes of their own, no job of the run leaves for one by that of another."""
+    pool = facts.plan.pool
+    if pool is None or not pool.vias:
+        return
+    of_run = {input_of(f"job-{n}") for n in facts.runs[0].numbers}
+    for at, operation, raw_input in sorted(facts.ways):
+        if at in MEMBERS and raw_input in of_run:
+            via = pool.via(MEMBERS.index(at)) or facts.plan.via
+            alone = BY_OPERATIONS[facts.plan.via] if 1 in pool.named and at == MEMBERS[0] else frozenset()
+            if operation not in BY_OPERATIONS[via] | alone:
+                yield f"{raw_input.decode()} left by /{operation} for {at}, whose lane is {via}"

@@ -272,8 +272,12 @@ def long_jobs(seed: int) -> Plan:
 
 
 def pools(seed: int) -> Plan:
-    """Several endpoints share the jobs of a run, in a world of the swarm."""
-    return msgspec.structs.replace(with_pool(swarm(seed), share=1.0), scenario="pools")
+    """Several endpoints share the jobs of a run, in a world of the swarm, and none has batches."""
+    plan = swarm(seed)
+    via = Via.QUEUE if plan.via is Via.BATCH else plan.via
+    return msgspec.structs.replace(
+        with_pool(msgspec.structs.replace(plan, via=via, batches=None), share=1.0), scenario="pools"
+    )
 
 
 def scaling(seed: int) -> Plan:

@@ -9,13 +9,16 @@ import msgspec
 import pytest
 
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.lanes.via import Via
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.books import read_books
 from tests.simulation.checks import violations
-from tests.simulation.facts import Facts
-from tests.simulation.plan import MemberTrouble, MemberWeather, Plan, PoolPlan
+from tests.simulation.facts import MEMBERS, Facts
+from tests.simulation.looked_up import input_of
+from tests.simulation.plan import Crash, Kill, Plan
 from tests.simulation.play import Play
 from tests.simulation.pool_checks import is_moved_unbegun
+from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 from tests.simulation.seeds import played
 from tests.simulation.world import POOL_ENDPOINTS
 
@@ -90,7 +93,32 @@ def test_a_member_where_everything_fails_costs_few_executions_and_no_row(member:
     assert 4 <= sum(fate.executions for fate in at) < 16
 
 
-@pytest.mark.parametrize("seed", range(6))
+LANES = PoolPlan(
+    workers=(1, 2, 2),
+    speeds=(1.0, 1.0, 1.0),
+    named=(3,),
+    vias=(None, Via.HTTP, Via.BOTH),
+    weather=(
+        MemberWeather(member=0, trouble=MemberTrouble.THROTTLED, at_s=6.0, until_s=math.inf),
+        MemberWeather(member=1, trouble=MemberTrouble.REFUSED, at_s=20.0, until_s=30.0),
+    ),
+)
+
+
+def test_members_of_different_lanes_do_the_work_of_one_that_loses_its_workers_whoever_is_killed(tmp_path: Path) -> None:
+    crashes = tuple(Crash(Kill.AFTER_COMMIT, number) for number in (30, 60))
+    plan = Plan(scenario="pools", seed=5, jobs=40, seconds=(3.0, 5.0), pool=LANES, crashes=crashes, all_succeed=True)
+    facts = Play(plan, tmp_path, traced=False).play()
+    assert violations(facts) == []
+    used = {(at, operation) for at, operation, _ in facts.ways}
+    assert used >= {(MEMBERS[0], "run"), (MEMBERS[1], "openai"), (MEMBERS[2], "runsync")}
+    rows = [row for of_job in read_books(facts.ledger).events.values() for row in of_job]
+    assert any(is_moved_unbegun(row) for row in rows)
+    facts.ways.add((MEMBERS[1], "run", input_of("job-1")))
+    assert found(facts) == {"each_member_is_sent_jobs_by_its_own_lane"}
+
+
+@pytest.mark.parametrize("seed", [*range(6), 15, 18])
 def test_no_world_with_a_pool_violates_a_promise(seed: int) -> None:
     world = played("pools", seed)
     assert not world.violations, "\n".join(world.lines())

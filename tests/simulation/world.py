@@ -88,6 +88,15 @@ def bare(raw_input: bytes) -> bytes:
     return asked or without_resume(raw_input)
 
 
+class _Body(msgspec.Struct):
+    input: msgspec.Raw
+
+
+def input_in(body: bytes) -> bytes:
+    """The input of a job as its row has it, in the body of a `/run` or `/runsync`."""
+    return bare(bytes(msgspec.json.decode(body, type=_Body).input))
+
+
 def at_urls(app: ASGIApp) -> ASGIApp:
     """`app`, whose `/openai/*` is a server at a URL as well: such a one tells its health beside what it is asked for, and
     has no `/ping`.

@@ -99,7 +99,8 @@ class Submission:
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
         if known is None or self.endpoint is not None:
             members = () if callable(self.endpoint) else await names.in_members(self.choices.members)
-            settings = replace(settings, members=absolute_members(members))
+            before = RunSettings() if known is None else known.settings
+            settings = settings.with_members(absolute_members(members), before)
             if known is not None and target is not None and stays(known.endpoint, settings.members):
                 target = known.service_url, known.endpoint
             if known is not None:

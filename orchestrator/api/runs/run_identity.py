@@ -182,7 +182,7 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
         request.settings or before, cli_defaults=process_defaults(request, run), takes_over=before.takes_over
     )
     if request.endpoint is not None:
-        settings = msgspec.structs.replace(settings, members=absolute_members(request.members))
+        settings = settings.with_members(absolute_members(request.members), before)
     if is_stage:
         settings = msgspec.structs.replace(settings, reuse=before.reuse)
     output, errors = request.output, request.errors

@@ -5,6 +5,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.output import tables, theme
+from orchestrator.core.planning.plan_types import MemberPlan
 from orchestrator.core.pools.member_health import MemberState
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -29,7 +30,7 @@ def members_table(members: Sequence[MemberStatus], *, width: int | None = None) 
         _column(members, "cost", lambda each: "" if each.cost is None else money(each.cost)),
     ]
     shown = [each for each in columns if any(each.cells)]
-    if len({each.via for each in members}) > 1:
+    if have_lanes(members):
         shown.insert(0, tables.Figures("via", [each.via for each in members], is_right=False))
     if any(each.state is not None for each in members):
         states = [each.state or "left" for each in members]
@@ -46,6 +47,11 @@ def _column(
 
 def _execution(member: MemberStatus) -> str:
     return "" if member.execution_s is None else exactly(member.execution_s)
+
+
+def have_lanes(members: Sequence[MemberStatus | MemberPlan]) -> bool:
+    """Whether they have different ones, so that each has to be named."""
+    return len({each.via for each in members}) > 1
 
 
 def unwell_members(members: Sequence[MemberStatus]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from orchestrator.api.runs.next_command import failures_command, results_command, retry_command
-from orchestrator.cli.output.member_table import exactly, member_name
+from orchestrator.cli.output.member_table import exactly, have_lanes, member_name
 from orchestrator.cli.output.status_texts import (
     ENDED,
     STATES,
@@ -52,10 +52,12 @@ def _members(summary: Summary) -> Iterator[str]:
         return
     yield "by member:"
     whole = sum(each.done for each in summary.members)
-    names = [member_name(each.endpoint) for each in summary.members]
+    names, has_lanes = [member_name(each.endpoint) for each in summary.members], have_lanes(summary.members)
     width, of_done = max(map(len, names)), max(len(f"{each.done:,}") for each in summary.members)
     for name, each in zip(names, summary.members, strict=True):
         parts = [f"{each.done:>{of_done},} done", f"{percent(each.done, whole):>5}"]
+        if has_lanes:
+            parts.append(f"by {each.via}")
         if each.failed:
             parts.append(f"{each.failed:,} failed")
         if each.outstanding:

@@ -15,7 +15,7 @@ from orchestrator.cli.framework.flags_to_requests import request_of_run, warning
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
-from orchestrator.cli.output.member_table import exactly, member_name
+from orchestrator.cli.output.member_table import exactly, have_lanes, member_name
 from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.planning.plan_types import MemberPlan, Plan
 from orchestrator.core.pools.member import Prefer
@@ -161,9 +161,9 @@ def member_shares(members: Sequence[MemberPlan], width: int | None = None) -> "T
     def column(heading: str, cell: Callable[[MemberPlan], str | None], can_go: int = 0) -> tables.Figures:
         return tables.Figures(heading, [cell(each) or "-" for each in members], can_go=can_go)
 
-    via = tables.Figures("via", [each.via for each in members], is_right=False)
+    lanes = (tables.Figures("via", [each.via for each in members], is_right=False),) if have_lanes(members) else ()
     figures = (
-        *((via,) if len({*via.cells}) > 1 else ()),
+        *lanes,
         column("jobs", lambda each: f"{each.jobs:,}"),
         column("share", lambda each: f"{each.share:.0%}"),
         column("jobs/s", lambda each: None if each.jobs_per_s is None else f"{each.jobs_per_s:.3g}"),

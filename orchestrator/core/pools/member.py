@@ -36,6 +36,12 @@ class MemberSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str | None = None
 
 
+def former_members(before: Sequence[MemberSettings], members: Sequence[MemberSettings]) -> tuple[MemberSettings, ...]:
+    """Those of `before` that are none of the `members` any more; of what is said twice of one, the last holds."""
+    found = {each.endpoint: each for each in before}
+    return tuple(each for name, each in found.items() if all(name != one.endpoint for one in members))
+
+
 def lane_at(members: Sequence[MemberSettings], endpoint: str, via: Via, path: str) -> tuple[Via, str]:
     """By which lane jobs leave for `endpoint`, and for which path there: what is said of that member, else of all of
     them (`via`, with `path`).

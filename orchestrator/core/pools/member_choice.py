@@ -46,6 +46,9 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_service: int
     """Jobs that are there or on their way, those of others included, and not those that have ended unheard."""
 
+    own: int = 0
+    """Those of them that are ours."""
+
     execution_us: float | None = None
     per_s: float | None = None
     """How many end in a second while jobs wait there."""
@@ -63,7 +66,7 @@ class MemberFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether jobs can wait there, and are told of; else it is a server that executes whatever it is given at once."""
 
     is_tried: bool = False
-    """Whether it was not well until now: then it has one job at a time."""
+    """Whether it was not well until now: then it has one job of ours at a time."""
 
 
 class PoolFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -168,10 +171,10 @@ class _Speed:
     def room(self, wait_us: float) -> int:
         """How many further jobs wait no longer there, as far as it may have any."""
         facts = self._facts
-        most = math.ceil(self.at_once + wait_us * self.per_us)
         if facts.is_tried:
-            most = 1
-        elif self.is_out:
+            return max(0, 1 - facts.own)
+        most = math.ceil(self.at_once + wait_us * self.per_us)
+        if self.is_out:
             most = 0
         elif not self.is_known:
             first = self._first + 2 * facts.succeeded

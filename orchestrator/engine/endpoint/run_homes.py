@@ -31,7 +31,7 @@ class RunHomes:
         """The endpoint in whose line the jobs of a run wait for any member, by the number of the run."""
 
         self.members: dict[int, set[int]] = defaultdict(set)
-        """The endpoints that are members of the run's pool."""
+        """The endpoints that are members of the run's pool, or were."""
 
         self.pools: dict[int, OtherMembers] = {}
         """The pools of the runs that are served."""
@@ -42,7 +42,7 @@ class RunHomes:
         if run.endpoint_id not in numbers:
             numbers.append(run.endpoint_id)
         is_of_pods = settings.pod_template is not None and not is_pods(run.endpoint)
-        if is_of_pods or any(run.endpoint == each.endpoint for each in settings.members):
+        if is_of_pods or any(run.endpoint == each.endpoint for each in (*settings.members, *settings.former_members)):
             self.members[run.id].add(run.endpoint_id)
 
     def homeward(self, step: Transition) -> Transition:

@@ -113,7 +113,7 @@ class EndpointRegistry:
             clock=self._dependencies.clock,
             settings_of=SettingsThere(self.settings_of, run.endpoint),
             retries=self.retries,
-            webhooks=webhooks and not api.is_by_url,
+            webhooks=webhooks,
             warn=self._console.warn,
             homes=self.homes,
             owed=self.owed,

@@ -128,7 +128,7 @@ class RunRegistry:
 
     def learn_home(self, run: Run) -> None:
         """Where the jobs of `run`, as it is at its own endpoint, wait if it has a pool."""
-        if self.settings_of[run.id].has_pool:
+        if self.settings_of[run.id].has_pool or self.settings_of[run.id].former_members:
             self._endpoints.homes.of[run.id] = run.endpoint_id
         else:
             self.pools.forget(run.id)
@@ -190,7 +190,8 @@ class RunRegistry:
     def learn_pool(self, session: RunSession) -> None:
         """The run of `session` has the pool that its settings name from now on, or that of its pods, or none."""
         run = session.run
-        members, has_pods = {*self.members_of(run.id)}, self.settings_of[run.id].pod_template is not None
+        settings, members = self.settings_of[run.id], {*self.members_of(run.id)}
+        has_pods, former = settings.pod_template is not None, {each.endpoint for each in settings.former_members}
         pool = self.pools.of.get(run.id)
         if not members and not has_pods:
             self.pools.forget(run.id)
@@ -199,7 +200,9 @@ class RunRegistry:
             pool = self.pools.open(self._new_pool(session))
         names = {part.endpoint.id: self._endpoints.retries.name_of(run.id, part.endpoint.id) for part in session.parts}
         numbers = {number for number, name in names.items() if name in members}
-        self._endpoints.homes.members[run.id] = {*names} - {run.endpoint_id} if has_pods else numbers
+        self.learn_home(run)
+        homebound = numbers | {number for number, name in names.items() if name in former}
+        self._endpoints.homes.members[run.id] = {*names} - {run.endpoint_id} if has_pods else homebound
         if pool is not None:
             pool.keep(numbers)
         for part in session.parts:

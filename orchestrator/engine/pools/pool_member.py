@@ -66,6 +66,7 @@ class PoolMember:
         durations = self.endpoint.estimates.durations
         return MemberFacts(
             at_service=self._at_service,
+            own=self._known,
             execution_us=self.pace.execution_us or (None if self.pace.ended else durations.execution.p50_us),
             per_s=self.pace.per_s,
             succeeded=self.pace.succeeded,

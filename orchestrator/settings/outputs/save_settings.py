@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Final
 
 from orchestrator.core.outputs.save_rules import SaveRule, format_save
-from orchestrator.settings.lanes.lane_settings import LaneSettings
+from orchestrator.settings.lanes.member_lanes import MemberLanes
 from orchestrator.settings.parsers import save_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of
 from orchestrator.settings.value_types import Kind, ValueType, one_of, whole
@@ -16,7 +16,7 @@ _file: Final = partial(Setting, panel=Panel.FILES)
 _set_once: Final = partial(Setting, panel=Panel.FILES, has_flag=False)
 
 
-class SaveSettings(LaneSettings, frozen=True, kw_only=True):
+class SaveSettings(MemberLanes, frozen=True, kw_only=True):
     """The part of a run's settings that is about files made of its outputs, after that about its lanes."""
 
     save: Annotated[

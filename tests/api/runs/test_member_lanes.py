@@ -9,7 +9,7 @@ import pytest
 from orchestrator.api.runs.run_costs import members_by_run
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import MemberSettings
-from orchestrator.errors import UsageError
+from orchestrator.errors import InputError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.members import MemberStatus
@@ -84,3 +84,13 @@ async def test_rows_that_were_not_checked_for_a_lane_are_not_sent_by_it(folder: 
             await orc.submit([], endpoint=[ENDPOINT, SERVER], name="captions")
         await run.wait()
         assert (await run_now(d)).settings.members == ()
+
+
+async def test_a_row_that_does_not_fit_the_lane_of_every_member_is_refused_before_anything_is_sent(
+    folder: Path,
+) -> None:
+    (folder / "orchestrator.toml").write_text(f'[endpoints."{SERVER}"]\nvia = "openai"\n', encoding="utf-8")
+    async with desk(folder, endpoints=[ENDPOINT, SECOND_ENDPOINT]) as d, d.orchestrator() as orc:
+        with pytest.raises(InputError, match='only an input of "openai_route" and "openai_input"'):
+            await orc.submit(numbers(4), endpoint=[ENDPOINT, SERVER], name="captions", all_or_nothing=True)
+        assert d.service.paid == 0

@@ -14,6 +14,7 @@ from orchestrator.cli.output.live_display import Display, LiveConsole, terminal
 from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED, Gate
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.views.batches import BatchStatus
 from orchestrator.views.status import Snapshot, StuckSummary
@@ -79,6 +80,16 @@ async def test_each_member_of_a_pool_has_a_line_below() -> None:
     assert " ".join(told) == f"local:handlers.py:caption is not well: {THROTTLED}"
     line = progress_line(msgspec.structs.replace(HALFWAY, members=MEMBERS))
     assert line.endswith(f"; local:handlers.py:caption is not well: {THROTTLED}")
+
+
+async def test_where_members_have_different_lanes_each_is_told() -> None:
+    first, second = MEMBERS
+    lines = drawn(msgspec.structs.replace(HALFWAY, members=(first, msgspec.structs.replace(second, via=Via.BOTH))))
+    assert [line.split()[1:3] for line in (lines[4], *lines[6:8])] == [
+        ["is", "via"],
+        ["well", "queue"],
+        ["unwell", "both"],
+    ]
 
 
 async def test_workers_by_need_have_a_line_with_why_there_are_so_many() -> None:

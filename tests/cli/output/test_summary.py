@@ -8,6 +8,7 @@ import pytest
 from orchestrator.api.runs.next_command import results_command
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.core.diagnosis.failed_executions import FailureKind
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.settings import run_request
@@ -70,6 +71,11 @@ def test_what_each_member_of_a_pool_did_is_told() -> None:
     ]
     lines = summary_lines(msgspec.structs.replace(summary(interrupted=True), members=MEMBERS), REQUEST, None)
     assert "108 outstanding" in lines[-2]
+    by_http = (MEMBERS[0], msgspec.structs.replace(MEMBERS[1], via=Via.HTTP))
+    lines = summary_lines(msgspec.structs.replace(summary(), members=by_http), REQUEST, None)
+    assert "99 %, by queue, 2 failed" in lines[-2]
+    assert "0 %, by http, 250 ms each" in lines[-1]
+    lines = summary_lines(msgspec.structs.replace(summary(interrupted=True), members=MEMBERS), REQUEST, None)
     assert lines[-1].endswith(f", unwell: {THROTTLED}")
 
 

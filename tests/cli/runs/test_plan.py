@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.cli.runs.plan import show_plan
 from orchestrator.core.gates.costs import Price
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.planning.bottlenecks import SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.plan_types import Batch, Candidate, Known, Plan, Terms
@@ -125,5 +126,9 @@ def test_of_a_pool_each_member_has_a_line_of_its_own() -> None:
     assert heading.split("  ")[0] == "member"
     assert first.split() == ["abc", "800", "100%", "0.64", "10", "s", "8", "21", "min", "0.010", "100.00"]
     assert second.split() == ["def", "0", "0%", "-", "10", "s", "8", "-", "-", "-"]
+    server = replace(members[1], line=SendingLimits(via=Via.HTTP), unwell=None)
+    lines = told(plan_of_pool(replace(BATCH, done=0), [members[0], server], TERMS)).stdout.splitlines()
+    assert [line.split()[1] for line in (lines[-4], *lines[-2:])] == ["via", "queue", "http"]
     as_json = json.loads(told(found, as_json=True).stdout)
+    assert [each["via"] for each in as_json["members"]] == ["queue", "queue"]
     assert (as_json["prefer"], [each["endpoint"] for each in as_json["members"]]) == ("fast", ["abc", "def"])

@@ -4,8 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.gates.costs import Price
+from orchestrator.core.lanes.direct_answers import WHAT_A_LOST_ANSWER_IS
+from orchestrator.core.lanes.via import Via
+from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.plan_parts import Part
@@ -33,7 +37,7 @@ def there(endpoint: str, workers: int = 10, seconds: int = 10, *, price: float |
 
 
 def planned(*candidates: Candidate, jobs: int = 1_000, rule: PoolRule = PoolRule(), **terms: Any) -> Plan:  # noqa: B008
-    kept = Terms(ttl_us=DAY, execution_timeout_us=600 * S, **terms)
+    kept = Terms(**{"ttl_us": DAY, "execution_timeout_us": 600 * S, **terms})
     return plan_of_pool(Batch(rows=jobs), candidates, kept, rule)
 
 
@@ -52,6 +56,32 @@ def test_all_of_it_ends_as_one_and_each_has_its_share() -> None:
         "the workers bind",
     )
     assert found.members[0].finish_s == pytest.approx(found.finish_s, rel=0.05)
+
+
+def test_each_member_is_reckoned_with_its_own_lane() -> None:
+    limit = Limit(requests=500, window_s=10, concurrent=10)
+    server = replace(there("server"), line=SendingLimits(run=limit, via=Via.HTTP))
+    found = planned(there("queue"), server)
+    assert [each.via for each in found.members] == [Via.QUEUE, Via.HTTP]
+    assert [each.jobs for each in found.members] == [pytest.approx(500, abs=15)] * 2
+    assert found.doubtful == (f"server: {WHAT_A_LOST_ANSWER_IS}",)
+
+
+def test_the_cheapest_that_makes_the_end_is_one_rule_for_all_lanes() -> None:
+    patient = PoolRule(prefer=Prefer.CHEAP, spill_after_us=DAY)
+    server = replace(there("server", price=0.1), line=SendingLimits(via=Via.HTTP))
+    alone = planned(server, there("queue", price=0.4), rule=patient, finish_within_us=DAY)
+    assert [each.jobs for each in alone.members] == [1_000, 0]
+    in_time = planned(server, there("queue", price=0.4), rule=patient, finish_within_us=700 * S)
+    assert in_time.finish_s is not None
+    assert in_time.finish_s <= 700
+    assert 200 < in_time.members[1].jobs < 450, "and it does all that it can"
+
+
+def test_a_ttl_ends_nothing_where_nothing_waits() -> None:
+    server = replace(there("server", seconds=60), line=SendingLimits(via=Via.HTTP))
+    assert not planned(server, ttl_us=30 * S).refused
+    assert planned(there("queue", seconds=60), ttl_us=30 * S).refused
 
 
 def test_a_single_endpoint_has_no_members() -> None:

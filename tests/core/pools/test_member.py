@@ -3,12 +3,15 @@
 import pytest
 
 from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.lanes.via import Via
 from orchestrator.core.pools.member import (
     MemberSettings,
     budget_per_day_at,
     cheapest_first,
     dearest,
     discount,
+    former_members,
+    lane_at,
     price_at,
 )
 
@@ -63,3 +66,18 @@ def test_the_cheapest_comes_first_and_what_has_no_price_last() -> None:
 def test_a_member_may_have_a_budget_of_its_own_for_a_day() -> None:
     members = [MemberSettings("a", budget_per_day=3.0), MemberSettings("b")]
     assert [budget_per_day_at(members, each, 5.0) for each in ("a", "b")] == [3.0, 5.0]
+
+
+def test_a_member_may_have_a_lane_of_its_own() -> None:
+    members = [MemberSettings("a"), MemberSettings("b", via=Via.HTTP, path="/x"), MemberSettings("c", via=Via.SYNC)]
+    found = [lane_at(members, each, Via.QUEUE, "") for each in ("a", "b", "c", "elsewhere")]
+    assert found == [(Via.QUEUE, ""), (Via.HTTP, "/x"), (Via.SYNC, ""), (Via.QUEUE, "")]
+
+
+def test_who_is_no_member_any_more_is_known_by_what_was_said_last() -> None:
+    by_http, by_sync = MemberSettings("b", via=Via.HTTP), MemberSettings("b", via=Via.SYNC)
+    assert former_members([MemberSettings("a"), by_http, MemberSettings("c"), by_sync], [MemberSettings("a")]) == (
+        by_sync,
+        MemberSettings("c"),
+    )
+    assert former_members([by_http], [by_sync]) == ()

@@ -81,8 +81,13 @@ def test_where_something_is_to_be_known_of_each_all_get_as_many() -> None:
 def test_who_is_tried_gets_one() -> None:
     tried = MemberFacts(at_service=0, per_s=4.0, execution_us=S, is_tried=True)
     assert rooms(PoolFacts(waiting=100), {1: tried}) == {1: 1}
-    one_there = MemberFacts(at_service=1, per_s=4.0, execution_us=S, is_tried=True)
+    one_there = MemberFacts(at_service=1, own=1, per_s=4.0, execution_us=S, is_tried=True)
     assert rooms(PoolFacts(waiting=100), {1: one_there}) == {1: 0}
+
+
+def test_who_is_tried_gets_one_whatever_others_have_there() -> None:
+    of_others = MemberFacts(at_service=7, execution_us=S, is_tried=True)
+    assert rooms(PoolFacts(waiting=100), {1: of_others}) == {1: 1}
 
 
 CHEAP = PoolFacts(waiting=0, prefer=Prefer.CHEAP, patience_us=2 * MINUTE_US, elapsed_us=10 * MINUTE_US)

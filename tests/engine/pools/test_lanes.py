@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import anyio
+import httpx
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member import MemberSettings, Prefer
+from orchestrator.core.service.endpoint_headers import read_headers
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
@@ -17,7 +19,7 @@ from tests.engine.pools.pooled import QUICK, SLOW, Pooled, pooled, server_at
 from tests.engine.pools.test_unwell import THROTTLED_FOUR
 from tests.engine.process import process
 from tests.simulation.clock import VirtualClock
-from tests.simulation.world import SERVER_PATH, SimulatedService
+from tests.simulation.world import SERVER_PATH, URL, SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -105,6 +107,36 @@ async def test_another_execution_is_where_none_has_failed_and_no_retry(tmp_path:
         assert not [each for each in pool.p.steps if each.after.by_retry]
 
 
+class Recorder(httpx.AsyncBaseTransport):
+    """Notes whose key each host was shown."""
+
+    def __init__(self, way: httpx.AsyncBaseTransport) -> None:
+        self._way = way
+        self.shown: set[tuple[str, str]] = set()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.shown.add((request.url.host, request.headers["authorization"]))
+        return await self._way.handle_async_request(request)
+
+
+async def test_each_member_is_shown_its_own_key_and_no_other(tmp_path: Path) -> None:
+    elsewhere = f"https://pod.example/v2/{QUICK}/openai"
+    members = (MemberSettings(SLOW), replace(BY_HTTP, endpoint=elsewhere))
+    headers = {elsewhere: read_headers({"Authorization": "env:POD_KEY"}, {"POD_KEY": "sk-of-the-pod"})}
+    clock = VirtualClock()
+    there = SimulatedService(clock, endpoints=(SLOW, QUICK), workers=4)
+    way = Recorder(there.transport())
+    async with (
+        there.serving(),
+        process(
+            tmp_path / "db", way, clock=clock, jobs=12, settings=RunSettings(members=members), headers=headers
+        ) as p,
+    ):
+        await p.begin()
+        await p.finish()
+    assert way.shown == {(httpx.URL(URL).host, "Bearer key"), ("pod.example", "Bearer sk-of-the-pod")}
+
+
 async def test_who_ends_leaves_what_is_in_a_queue_and_makes_uncertain_what_a_server_had(tmp_path: Path) -> None:
     clock = VirtualClock()
     there = SimulatedService(clock, endpoints=(SLOW, QUICK), workers=4, seconds=lambda _: 10.0)
@@ -124,6 +156,29 @@ async def test_who_ends_leaves_what_is_in_a_queue_and_makes_uncertain_what_a_ser
             await p.finish()
             assert len(await p.results()) == 12
         assert there.paid == 12 + under_way
+
+
+@pytest.mark.parametrize("members", [(MemberSettings(SLOW),), ()], ids=["a pool", "one endpoint"])
+async def test_what_a_server_had_that_is_no_member_any_more_goes_to_those_that_are(
+    tmp_path: Path, members: tuple[MemberSettings, ...]
+) -> None:
+    clock = VirtualClock()
+    there = SimulatedService(clock, endpoints=(SLOW, QUICK), workers=4, seconds=lambda _: 10.0)
+    way, path = there.transport(), tmp_path / "db"
+    async with there.serving():
+        async with process(path, way, clock=clock, jobs=12, settings=BESIDE_A_SERVER, name="pooled") as p:
+            await p.begin()
+            await anyio.sleep(5)
+            under_way = p.progress.count(State.SUBMITTING.value)
+            assert under_way >= 2
+        settings = RunSettings().with_members(members, BESIDE_A_SERVER)
+        assert settings.at(SERVER).via is Via.HTTP
+        async with process(path, way, clock=clock, settings=settings, name="pooled") as p:
+            await p.begin()
+            await p.finish()
+            assert len(await p.results()) == 12
+            taken = [step.after.endpoint for step in p.steps if step.event is Event.CLAIMED]
+            assert taken == [p.run.endpoint_id] * len(taken), "nothing more went to the server"
 
 
 CHEAP = RunSettings(

@@ -5,6 +5,10 @@ from tests.planted.faults.fault import Fault
 _UNWELL = "tests/engine/pools/test_unwell.py::"
 _CANCELS = "tests/engine/maintenance/test_canceller.py::"
 _FAST = "tests/engine/pools/test_fast.py::"
+_LANES = "tests/engine/pools/test_lanes.py::"
+_API = "tests/api/runs/test_member_lanes.py::"
+_CHOICE = "tests/core/pools/test_member_choice.py::"
+_WORLDS = "tests/simulation/test_pools.py::"
 _STAYS = f"{_UNWELL}test_what_begins_before_its_cancelling_is_confirmed_stays"
 
 FAULTS: tuple[Fault, ...] = (
@@ -56,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/pools/member_choice.py::_Speed.__init__",
         old="self.is_out = not self.is_known and facts.failed_last - failed_least >= FIRST",
         new="self.is_out = False",
-        tests=("tests/core/pools/test_member_choice.py::test_who_has_only_failed_gets_nothing_unless_all_have",),
+        tests=(f"{_CHOICE}test_who_has_only_failed_gets_nothing_unless_all_have",),
     ),
     Fault(
         name="a member is well though executions fail there alone",
@@ -166,5 +170,67 @@ FAULTS: tuple[Fault, ...] = (
         old="self._bound[found] += found != self.home",
         new="pass",
         tests=(f"{_FAST}test_what_fails_all_at_once_is_shared_by_those_that_are_well",),
+    ),
+    Fault(
+        name="the lane of the run is used for each member of its pool",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._serve",
+        old="settings_of=SettingsThere(self.settings_of, run.endpoint)",
+        new="settings_of=self.settings_of",
+        tests=(
+            f"{_LANES}test_each_member_is_sent_jobs_by_its_own_lane",
+            f"{_WORLDS}test_members_of_different_lanes_do_the_work_of_one_that_loses_its_workers_whoever_is_killed",
+        ),
+        worlds=("pools", 18, 4),
+    ),
+    Fault(
+        name="rows are checked for the lane of their run, and not for those of its pool's members",
+        path="orchestrator/api/python/inputs.py::pump_of",
+        old="settings.resumable, settings.vias)",
+        new="settings.resumable, (settings.via,))",
+        tests=(f"{_API}test_a_row_that_does_not_fit_the_lane_of_every_member_is_refused_before_anything_is_sent",),
+    ),
+    Fault(
+        name="a server without a queue is given all that waits before anything is known of it",
+        path="orchestrator/core/pools/member_choice.py::_Speed.__init__",
+        old="waiting // (UNKNOWN_SHARE * len(others))",
+        new="waiting",
+        tests=(f"{_CHOICE}test_a_server_without_a_queue_of_which_nothing_is_known_gets_a_small_part_of_what_waits",),
+    ),
+    Fault(
+        name="a run that is at a URL stays there though members of its pool are at the service",
+        path="orchestrator/engine/ports/local_endpoints.py::stays",
+        old="home_order(endpoint) <= min(home_order(each.endpoint) for each in members)",
+        new="True",
+        tests=(f"{_API}test_a_run_that_began_at_a_url_is_not_at_the_service_as_well",),
+    ),
+    Fault(
+        name="rows go by a lane for which nobody has checked them",
+        path="orchestrator/api/runs/settings_check.py::check_rows_fit",
+        old="if further:",
+        new="if False:",
+        tests=(f"{_API}test_rows_that_were_not_checked_for_a_lane_are_not_sent_by_it",),
+    ),
+    Fault(
+        name="a member that is to be tried waits until nobody else has anything there",
+        path="orchestrator/core/pools/member_choice.py::_Speed.room",
+        old="return max(0, 1 - facts.own)",
+        new="return max(0, 1 - facts.at_service)",
+        tests=(f"{_CHOICE}test_who_is_tried_gets_one_whatever_others_have_there",),
+        worlds=("pools", 148, 1),
+    ),
+    Fault(
+        name="what a member had goes by the lane of the run once it is none any more",
+        path="orchestrator/settings/lanes/member_lanes.py::MemberLanes.at",
+        old="lane = lane_at((*self.members, *self.former_members), endpoint, self.via, self.path)",
+        new="lane = lane_at(self.members, endpoint, self.via, self.path)",
+        tests=(f"{_LANES}test_what_a_server_had_that_is_no_member_any_more_goes_to_those_that_are",),
+        worlds=("pools", 112, 1),
+    ),
+    Fault(
+        name="what is sent anew stays at an endpoint that is no member any more",
+        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.learn_pool",
+        old="homebound = numbers | {number for number, name in names.items() if name in former}",
+        new="homebound = numbers",
+        tests=(f"{_LANES}test_what_a_server_had_that_is_no_member_any_more_goes_to_those_that_are",),
     ),
 )
