@@ -58,7 +58,9 @@ class LentBounds:
     async def known(self) -> dict[int, LentEndpoint]:
         """The loans that nobody has put back yet, by the numbers of their endpoints."""
         if self._lent is None:
-            self._lent = {each.endpoint_id: each for each in await self._ledger.runs.scaling_overrides.all()}
+            found = {each.endpoint_id: each for each in await self._ledger.runs.scaling_overrides.all()}
+            if self._lent is None:  # another one may have looked meanwhile, and have lent something since
+                self._lent = found
         return self._lent
 
     def endpoints(self, service_url: str, rest_url: str) -> AccountEndpoints:

@@ -119,7 +119,9 @@ class PodKeeper:
     async def leases(self) -> Sequence[PodLease]:
         """All of the ledger, oldest first."""
         if self._leases is None:
-            self._leases = {lease.id: lease for lease in await self._ledger.runs.pod_leases.all()}
+            found = {lease.id: lease for lease in await self._ledger.runs.pod_leases.all()}
+            if self._leases is None:  # another one may have looked meanwhile, and wanted some since
+                self._leases = found
         return tuple(self._leases.values())
 
     @property
