@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.engine.hosting.worker_scaling import END_S_MAX
 from orchestrator.ledger.commands.command_types import Action, ReplyCode
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, CommandRow
@@ -12,6 +13,9 @@ from tests.simulation.plan import Word
 
 AT_ONCE_US = 2 * SECOND_US
 """Whoever works on a ledger follows what was acknowledged within so long: it looks four times a second."""
+
+ENDING_US = round(END_S_MAX * SECOND_US)
+"""So long a process that ends sees to its pods, and takes no command any more."""
 
 WORKED_US = 10 * SECOND_US
 """Whoever has worked for so long has carried out what was asked."""
@@ -32,7 +36,7 @@ def each_command_is_acknowledged_once(facts: Facts, books: Books) -> Iterator[st
     for row in books.commands:
         if row.done_at is None:
             worked_us = facts.up_us(facts.moments[row.asked_at], facts.true.now())
-            if worked_us > WORKED_US:
+            if worked_us > WORKED_US + (0 if facts.plan.pods is None else ENDING_US):
                 yield f"{row.action} of {row.run} was not acknowledged in {worked_us / SECOND_US:.1f} s of work"
         elif not row.outcome:
             yield f"{row.action} of {row.run} came to nothing that was said"
