@@ -70,12 +70,12 @@ def test_what_a_store_refuses_is_told_before_anything_is_made(desk: Desk, store:
 
 def test_a_signed_address_is_read_where_it_broke_and_its_signature_is_kept_nowhere(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
-    with serving(WebObject(rows(0, 200), cut_after=[1, 3_000])) as served:
+    with serving(WebObject(rows(0, 40), cut_after=[1, 600])) as served:
         address = f"{served.url}?X-Amz-Signature=hush-hush"
         done = desk.call("run", address, *LOCAL, "--output", "results.jsonl", "--log-file", "log.txt")
         assert done.exit_code == 0, done.stderr
-        assert len(desk.ids()) == 200
-        assert served.asked[-1] == ("bytes=3000-", '"first"')
+        assert len(desk.ids()) == 40
+        assert served.asked[-1] == ("bytes=600-", '"first"')
     with closing(sqlite3.connect(desk.folder / "orchestrator.db")) as ledger:
         assert ledger.execute("SELECT name, source FROM runs").fetchall() == [("rows", f"{served.url}?...")]
     said = done.stdout + done.stderr + (desk.folder / "log.txt").read_text()
@@ -86,8 +86,8 @@ def test_a_signed_address_is_read_where_it_broke_and_its_signature_is_kept_nowhe
 
 def test_one_that_is_changed_while_it_is_read_is_refused_whole(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
-    with serving(WebObject(rows(0, 2_000))) as served:
-        served.cut_after, served.then = [1, 9_000], [rows(0, 2_000), rows(5, 2_000)]
+    with serving(WebObject(rows(0, 40))) as served:
+        served.cut_after, served.then = [1, 600], [rows(0, 40), rows(5, 40)]
         done = desk.call("run", served.url, *LOCAL)
     assert done.exit_code == 2
     assert "from here on it cannot be read: it was changed meanwhile" in done.stderr
