@@ -31,6 +31,13 @@ async def caption(job: dict[str, Any]) -> dict[str, Any]:
     return {"caption": f"A picture of {prompt}", "tokens": len(prompt.split())}
 
 
+def captions(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same of several pictures at once, as `--chunk 16` sends them: as many outputs, in the same order."""
+    prompts = [row["prompt"] for row in job["input"]["items"]]
+    time.sleep(SECONDS_MIN)
+    return [{"caption": f"A picture of {prompt}", "tokens": len(prompt.split())} for prompt in prompts]
+
+
 def shout(job: dict[str, Any]) -> str:
     """A plain function works as well."""
     time.sleep(SECONDS_MIN)

@@ -13,6 +13,7 @@ import msgspec
 from tests.benchmarks import (
     audit,
     beside,
+    chunks,
     commands,
     dashboard,
     endpoints,
@@ -38,6 +39,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "official": official.official,
     "allowance": runs.allowance,
     "lanes": runs.lanes,
+    "chunks": chunks.chunks,
     "endpoints": endpoints.endpoints,
     "pools": pools.pools,
     "intake": commands.intake,

@@ -8,6 +8,7 @@ import pytest
 from tests.benchmarks import (
     audit,
     beside,
+    chunks,
     commands,
     dashboard,
     endpoints,
@@ -30,6 +31,12 @@ pytestmark = pytest.mark.system
 
 def value_of(name: str, figures: list[Figure]) -> float:
     return next(figure.value for figure in figures if figure.name == name)
+
+
+@pytest.mark.slow
+def test_rows_that_travel_together_are_done_sooner_than_one_by_one() -> None:
+    figures = chunks.chunks(rows=3_000)
+    assert value_of("rows", figures) > 120, "one by one they would be 100 a second"
 
 
 @pytest.mark.slow

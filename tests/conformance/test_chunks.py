@@ -121,9 +121,9 @@ async def test_a_chunk_is_cancelled_when_people_want_none_of_it_any_more(open_fi
         async def due() -> list[int]:
             return [each.job for each in await ledger.jobs.cancels.due(now=AT + 99 * S, after=(0, 0), most=9)]
 
-        await ledger.jobs.cancels.cancel([1, 3], command=1)
+        assert (await ledger.jobs.cancels.cancel([1, 3], command=1)).in_company == 2
         assert await due() == []
-        await ledger.jobs.cancels.cancel([2], command=1)
+        assert (await ledger.jobs.cancels.cancel([2], command=1)).in_company == 0
         assert await due() == [1]
         assert [row.cancel_why for row in await ledger.jobs.submissions.in_chunk(claim.job.submission or 0)] == [
             CancelWhy.CHOSEN

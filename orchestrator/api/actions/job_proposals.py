@@ -82,6 +82,8 @@ IN_BATCHES: Final = (
     "What is in a batch at the service cannot be taken out of it: what is executed of it is billed, and results count."
 )
 
+IN_CHUNKS: Final = "What travels at the service with rows that are to go on ends with these, and its result counts."
+
 
 async def cancel_some(request: ProposalRequest) -> Proposal:
     """Jobs without an outcome are cancelled, here and at the service: those of a filter, or all."""
@@ -100,6 +102,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
             _which(chosen, where, "They are all that have no outcome yet."),
             "Results that still arrive count; what ends meanwhile is not cancelled.",
             *((IN_BATCHES,) if run.settings.via is Via.BATCH else ()),
+            *((IN_CHUNKS,) if run.settings.chunk is not None else ()),
         ),
         paid="What a worker has done by then is paid. Who has one tried again later pays for it again.",
         when=once_at_work(request.holder, await named_resume_command(request.ledger, run.id, run.name)),

@@ -28,6 +28,8 @@ IN_BATCHES: Final = (
     "; {} in batches cannot be taken out of these: what is executed of it is billed, and a result counts"
 )
 
+IN_COMPANY: Final = "; {} in chunks with rows that are wanted still, and of those the service ends all or none"
+
 UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
 
 
@@ -52,6 +54,8 @@ async def cancel_chosen(ledger: Ledger, owed: Callable[[], None], command: Comma
         f"; {counted(len(found.submitting), 'request')} under way could not be waited for" if found.submitting else ""
     )
     billed = IN_BATCHES.format(counted(found.in_batches, "job")) if found.in_batches else ""
+    if found.in_company:
+        billed += IN_COMPANY.format(counted(found.in_company, "job travels", "jobs travel"))
     return Reply(f"{counted(total, 'job')} {'is' if total == 1 else 'are'} being cancelled{there}{billed}{left}")
 
 

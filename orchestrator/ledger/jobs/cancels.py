@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, literal_column, or_, select, update
+from sqlalchemy import bindparam, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
@@ -38,6 +38,9 @@ class OwedCancel(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 _beside: Any = submissions.alias("beside")
+_IS_WANTED: Final = _beside.c.ended_at.is_(None) & or_(
+    _beside.c.cancel_why.is_(None), _beside.c.cancel_why.not_in(sorted(BY_PEOPLE))
+)
 _IS_WHOLE: Final = or_(
     submissions.c.chunk_id.is_(None),
     (submissions.c.chunk_id == submissions.c.id)
@@ -45,13 +48,24 @@ _IS_WHOLE: Final = or_(
     .where(
         _beside.c.chunk_id == submissions.c.id,
         _beside.c.id != submissions.c.id,
-        _beside.c.ended_at.is_(None),
         submissions.c.cancel_why.in_(sorted(BY_PEOPLE)),
-        or_(_beside.c.cancel_why.is_(None), _beside.c.cancel_why.not_in(sorted(BY_PEOPLE))),
+        _IS_WANTED,
     )
     .exists(),
 )
 """It leads no chunk, or one of which people want no row any more: a chunk is cancelled as a whole, by its lead."""
+
+_IN_COMPANY: Final = (
+    select(func.count())
+    .select_from(jobs.join(submissions, submissions.c.id == jobs.c.submission_id))
+    .where(
+        jobs.c.id.in_(IN_BATCH),
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+        submissions.c.chunk_id.is_not(None),
+        select(_beside.c.id).where(_beside.c.chunk_id == submissions.c.chunk_id, _IS_WANTED).exists(),
+    )
+)
+"""Which of these jobs travel with rows that are wanted still."""
 
 _DUE: Final = (
     select(*columns(OwedCancel, submissions, submission=submissions.c.id, why=submissions.c.cancel_why))
@@ -175,6 +189,9 @@ class CancelProgress(msgspec.Struct, frozen=True):
     in_batches: int = 0
     """So many of those that are owed are in batches, from which none can be taken alone."""
 
+    in_company: int = 0
+    """So many travel in chunks with rows that are wanted still, and come to their ends with these."""
+
     def plus(self, other: "CancelProgress") -> "CancelProgress":
         """Both together."""
         return CancelProgress(
@@ -182,6 +199,7 @@ class CancelProgress(msgspec.Struct, frozen=True):
             self.owed + other.owed,
             (*self.submitting, *other.submitting),
             self.in_batches + other.in_batches,
+            self.in_company + other.in_company,
         )
 
 
@@ -265,7 +283,8 @@ class Cancels(Repository):
         await progress_add(connection, command, ended + owed)
         submitting = tuple(job.id for job in found if job.state is State.SUBMITTING or job in unsettled)
         in_batches = sum(job.state is State.OUTSTANDING and job.batch is not None for job in found)
-        return CancelProgress(ended=ended, owed=owed, submitting=submitting, in_batches=in_batches)
+        company = (await connection.execute(_IN_COMPANY, batch_of(ids))).scalar_one()
+        return CancelProgress(ended=ended, owed=owed, submitting=submitting, in_batches=in_batches, in_company=company)
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""

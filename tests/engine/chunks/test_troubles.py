@@ -10,6 +10,8 @@ from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.emulator.contract.faults import Faults
+from orchestrator.engine.commands.cancel_jobs import IN_COMPANY, cancel_chosen
+from orchestrator.ledger.commands.command_types import Action, CancelledJobs
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.chunks.test_chunks import all_doubled, at_work
@@ -87,16 +89,22 @@ async def test_the_rows_that_go_first_go_alone(tmp_path: Path) -> None:
         assert sorted(handler.sizes) == [1, 1, 16, 16]
 
 
-async def cancelled(p: Process, *numbers: int) -> None:
-    await p.ledger.jobs.cancels.cancel(numbers, command=1)
-    p.canceller.wake()
+async def cancelled(p: Process, where: str) -> str:
+    """What is said to who cancels these rows."""
+    commands = p.ledger.commands
+    await commands.ask(Action.CANCEL_JOBS, run=p.run.id, argument=CancelledJobs(where))
+    [command] = await commands.pending()
+    reply = await cancel_chosen(p.ledger, p.canceller.wake, command)
+    await commands.finish(command.id, reply)
+    return reply.text
 
 
 async def test_one_row_of_a_chunk_is_not_cancelled_and_all_of_them_are(tmp_path: Path) -> None:
     async with at_work(tmp_path, Handler(), rows=32, seconds=lambda _: 500.0) as (p, service):
         await p.until(State.OUTSTANDING, 32)
-        await cancelled(p, *range(1, 17))
-        await cancelled(p, 17, 20)
+        assert await cancelled(p, "line<=16") == "16 jobs are being cancelled, at the service"
+        said = await cancelled(p, "line=17 or line=20")
+        assert said == f"2 jobs are being cancelled, at the service{IN_COMPANY.format('2 jobs travel')}"
         await p.until(State.CANCELLED, 16)
         await anyio.sleep(60)
         assert await p.counts() == {"cancelled": 16, "outstanding": 16}
@@ -112,7 +120,7 @@ async def test_of_a_chunk_that_fails_what_people_want_no_more_is_cancelled_and_t
     handler = Handler(poisonous={2})
     async with at_work(tmp_path, handler, rows=16, seconds=lambda _: 500.0) as (p, _):
         await p.until(State.OUTSTANDING, 16)
-        await cancelled(p, 1, 2, 3)
+        await cancelled(p, "line<=3")
         await p.finish()
         assert await p.counts() == {"cancelled": 3, "succeeded": 13}
         assert sorted(handler.sizes) == [5, 8, 16]
