@@ -85,7 +85,7 @@ class ChunkForm(msgspec.Struct, frozen=True):
             return elements
         if len(elements) != len(ids):
             return f"the output has {len(elements):,} parts, and the chunk {len(ids):,} rows"
-        return _parts_by_id(elements, ids) if self.is_by_id else [_part(each) for each in elements]
+        return _parts_by_id(elements, ids) if self.is_by_id else [_part(each) for each in _in_order(elements, ids)]
 
     def _elements(self, output: bytes | None) -> list[bytes] | str:
         if output is None:
@@ -98,6 +98,14 @@ class ChunkForm(msgspec.Struct, frozen=True):
             return [bytes(each) for each in _list.decode(found or b"")]
         except (ValueError, RecursionError):
             return f"{where} is no list of parts"
+
+
+def _in_order(elements: Sequence[bytes], ids: Sequence[str]) -> Sequence[bytes]:
+    """`elements` that go by place, unless each names one of the rows: a chunk may have left under another template."""
+    if not all(b'"id"' in each for each in elements):
+        return elements
+    found = {_id_of(each): each for each in elements}
+    return [found[each] for each in ids] if found.keys() == set(ids) else elements
 
 
 def _parts_by_id(elements: Sequence[bytes], ids: Sequence[str]) -> list[ChunkPart] | str:

@@ -39,6 +39,12 @@ def test_parts_go_by_place(output: bytes) -> None:
     assert BY_PLACE.split(output, ["a", "b"]) == [ChunkPart(b'{"y":1}'), ChunkPart(b"2")]
 
 
+def test_what_names_all_rows_is_believed_before_places() -> None:
+    swapped = b'[{"id":"b","y":2},{"id":"a","y":1}]'
+    assert BY_PLACE.split(swapped, ["a", "b"]) == [ChunkPart(b'{"id":"a","y":1}'), ChunkPart(b'{"id":"b","y":2}')]
+    assert BY_PLACE.split(swapped, ["a", "c"]) == [ChunkPart(b'{"id":"b","y":2}'), ChunkPart(b'{"id":"a","y":1}')]
+
+
 def test_parts_may_name_their_rows() -> None:
     output = b'{"rows":[{"id":"b","output":2},{"id":"a","y":1},{"id":"c","error":"no","output":3}]}'
     assert BY_ID.split(output, ["a", "b", "c"]) == [
