@@ -62,7 +62,7 @@ async def results(
     choices: Choices,
     ledger: Path,
 ) -> None:
-    """Print a run's results so far, also while it runs, or write them to a file or a store.
+    """Print or write a run's results so far, also while it runs.
 
     They are JSON lines in input order, unless flags say otherwise.
 

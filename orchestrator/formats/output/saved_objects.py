@@ -18,7 +18,6 @@ from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.errors import StorageError
 from orchestrator.formats.output.saved_files import OTHER_CONTENT, NewFile, checksum_of, flaw_of, folder_fault
 from orchestrator.stores.object_url import ObjectUrl
-from orchestrator.stores.object_writer import ObjectReplacement, check_object_writable
 from orchestrator.stores.store_errors import StoreError, is_missing
 from orchestrator.units import MIB
 
@@ -79,6 +78,8 @@ class NewObject:
 
     def _has_appeared(self, url: ObjectUrl) -> bool:
         """Puts it there, unless something else has got there meanwhile."""
+        from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
+
         assert self._file is not None
         self._file.seek(0)
         try:
@@ -112,6 +113,8 @@ def place_fault(folder: str) -> str | None:
     """
     if not is_object_url(folder):
         return folder_fault(folder)
+    from orchestrator.stores.object_writer import check_object_writable  # noqa: PLC0415  loads what asks stores
+
     check_object_writable(ObjectUrl(f"{folder.rstrip('/')}/{_PROBE}"))
     return None
 
