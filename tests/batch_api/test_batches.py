@@ -226,6 +226,7 @@ async def test_a_batch_that_is_cancelled_before_it_was_read_ends_without_files(t
         assert batch.status == "cancelled"
 
 
+@pytest.mark.slow
 async def test_what_is_late_has_expired_and_stands_in_the_file_of_errors(tmp_path: Path) -> None:
     async with desk(tmp_path, workers=2, seconds=lambda _: 5.0) as shop, batch_api(shop) as site:
         client, batch = await slow(site, window="9s")

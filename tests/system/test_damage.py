@@ -111,6 +111,7 @@ def events_of(folder: Path) -> list[tuple[int, str]]:
         return connection.execute("SELECT job_id, event FROM events ORDER BY id").fetchall()
 
 
+@pytest.mark.slow
 def test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_sent(desk: Desk, service: Service) -> None:
     desk.inputs(3)
     command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url)

@@ -213,6 +213,7 @@ def test_serve_works_on_every_run_until_it_is_stopped_and_only_once(desk: Desk, 
     assert len(service.accepted()) == 30
 
 
+@pytest.mark.slow
 def test_a_run_that_the_process_at_work_cannot_serve_is_held_and_says_so(
     desk: Desk, services: Callable[..., Service]
 ) -> None:
@@ -229,6 +230,7 @@ def test_a_run_that_the_process_at_work_cannot_serve_is_held_and_says_so(
     assert len(there.accepted()) == 20
 
 
+@pytest.mark.slow
 def test_a_further_service_is_reached_by_the_key_of_its_own(desk: Desk, services: Callable[..., Service]) -> None:
     here, there = services(), services(key="another-key")
     desk.inputs(10, "one.jsonl")

@@ -37,6 +37,7 @@ def outputs(desk: Desk) -> dict[str, object]:
     return {row["custom_id"]: row["output"] for row in desk.rows()}
 
 
+@pytest.mark.slow
 def test_several_tables_are_mapped_to_one_run_which_remembers_how(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
     desk.write("a.txt", "key,caption,n\n1,a fox,5\n2,a hen,6\n")
@@ -112,6 +113,7 @@ def line_of(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["custom_id"], row["response"]["status_code"], row["response"]["body"], row["error"]
 
 
+@pytest.mark.slow
 def test_in_the_folder_of_its_ledger_a_run_takes_no_file_of_its_own_for_an_input(desk: Desk) -> None:
     (desk.folder / "texts").mkdir()
     desk.write("echo.py", ECHO)

@@ -86,6 +86,7 @@ def test_who_is_cut_off_in_the_middle_of_an_intake_leaves_nothing_that_counts(
     assert len(service.accepted()) == 40
 
 
+@pytest.mark.slow
 def test_the_same_command_given_twice_at_once_simply_works(desk: Desk, service: Service) -> None:
     with at_work(desk, service):
         first = run(desk, service, "two")

@@ -65,6 +65,7 @@ def test_one_signal_stops_in_order_and_says_how_to_go_on(
     assert len(service.accepted()) == JOBS
 
 
+@pytest.mark.slow
 def test_what_has_finished_is_in_the_files_of_an_interrupted_run(desk: Desk, service: Service) -> None:
     desk.inputs(5)
     place = ("--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl", *FAST)
@@ -141,6 +142,7 @@ def test_under_nohup_a_lost_terminal_is_nothing(desk: Desk, service: Service) ->
     assert program.ended().exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_lost_terminal_is_not_a_second_signal(desk: Desk, service: Service) -> None:
     service.change(silent=True)
     program = at_work(desk, service)

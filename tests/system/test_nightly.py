@@ -15,6 +15,7 @@ AT = "2027-03-28T02:30:00+00:00"
 """How Airflow writes the end of a data interval."""
 
 
+@pytest.mark.slow
 def test_the_command_of_airflow_carries_out_the_flow_of_its_interval_once(desk: Desk) -> None:
     nightly = desk.folder / "nightly"
     nightly.mkdir()

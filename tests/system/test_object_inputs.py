@@ -84,6 +84,7 @@ def test_a_signed_address_is_read_where_it_broke_and_its_signature_is_kept_nowhe
     assert b"hush" not in kept
 
 
+@pytest.mark.slow
 def test_one_that_is_changed_while_it_is_read_is_refused_whole(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
     with serving(WebObject(rows(0, 40))) as served:

@@ -72,6 +72,7 @@ def test_a_command_is_stopped_with_all_it_has_started_when_its_flow_is_cancelled
     served.kill()
 
 
+@pytest.mark.slow
 def test_a_function_that_never_returns_holds_up_its_own_stage_alone(desk: Desk) -> None:
     desk.write("steps.py", "import threading\n\n\ndef never(row):\n    threading.Event().wait()\n")
     pipeline(desk, "stuck", 'step = "steps.py:never"\nendpoint = "local:handlers.py:same"')

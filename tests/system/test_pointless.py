@@ -37,6 +37,7 @@ def test_a_wrong_key_or_endpoint_stops_the_run_at_once_and_fails_no_job(
     assert len(service.accepted()) == 100
 
 
+@pytest.mark.slow
 def test_refused_half_way_it_collects_what_is_outstanding_and_goes_on_once_it_is_taken_again(
     desk: Desk, service: Service
 ) -> None:

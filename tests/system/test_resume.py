@@ -10,6 +10,7 @@ from tests.system.processes import FAST, Desk, Service, lines_of, resume_command
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.slow
 def test_standard_input_is_read_like_a_file_and_needs_a_name(desk: Desk, service: Service) -> None:
     place = ("--endpoint", "ep1", "--serverless-url", service.url, "--output", "out.jsonl", *FAST)
     text = lines_of([{"custom_id": "a", "n": 1}, {"custom_id": "b", "n": 2}])
@@ -41,6 +42,7 @@ def test_a_byte_order_mark_windows_line_ends_blank_lines_and_a_missing_last_one_
     assert len(service.accepted()) == 4
 
 
+@pytest.mark.slow
 def test_added_rows_are_sent_and_removed_ones_stay_in_the_run(desk: Desk, service: Service) -> None:
     command = (
         "run", "in.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "out.jsonl", "--json",
@@ -79,6 +81,7 @@ def test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent(
     assert len(service.accepted()) == 50
 
 
+@pytest.mark.slow
 def test_a_process_collects_for_the_other_runs_of_its_ledger_and_sends_only_its_own(
     desk: Desk, service: Service
 ) -> None:
@@ -173,6 +176,7 @@ def work(job):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_of_a_function_of_ones_own_goes_on_and_counts_nothing_as_lost(desk: Desk) -> None:
     desk.write("mine.py", HANDLER)
     desk.inputs(40)

@@ -71,6 +71,7 @@ def test_failed_jobs_are_retried_and_the_hopeless_end_in_the_errors_file_with_ex
     assert len(service.accepted()) == 3
 
 
+@pytest.mark.slow
 def test_retry_failed_reopens_them(desk: Desk, services: Callable[..., Service]) -> None:
     service = services()
     desk.write("in.jsonl", lines_of([{"custom_id": "a", "n": 1}, {"custom_id": "b", "n": 2, "failures": 1}]))

@@ -27,6 +27,7 @@ def run_of(service: Service, output: str = "out.jsonl", errors: str = "err.jsonl
     return ("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, *FAST, *files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["output", "errors"])
 def test_a_pipe_that_nobody_reads_holds_nothing_up_and_costs_nothing(desk: Desk, service: Service, which: str) -> None:
     desk.inputs(3)
@@ -43,6 +44,7 @@ def test_a_pipe_that_nobody_reads_holds_nothing_up_and_costs_nothing(desk: Desk,
     assert service.counted("accepted") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="a pipe here holds all of it")
 def test_a_pipe_whose_reader_takes_its_time_leaves_the_program_to_its_signals(desk: Desk, service: Service) -> None:
     desk.inputs(60)
@@ -119,6 +121,7 @@ def test_standard_streams_that_are_closed_at_the_start_are_no_reason_to_fail(
     assert not list(desk.folder.glob("*crash*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc, and a limit that is kept")
 def test_an_input_that_cannot_be_read_is_refused_whole(desk: Desk, service: Service) -> None:
     arguments = ("--name", "n", "--endpoint", "ep1", "--serverless-url", service.url)

@@ -29,6 +29,7 @@ def read(path: Path) -> list[int]:
     return [json.loads(line)["output"]["n"] for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 async def test_results_stand_in_the_growing_file_as_they_come_and_at_the_end_in_the_output_alone(
     tmp_path: Path,
 ) -> None:

@@ -150,6 +150,7 @@ async def test_who_finds_the_lock_taken_takes_the_place_as_soon_as_it_is_free(tm
     assert holder(work.ledger) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_who_finds_the_lock_taken_of_a_ledger_that_never_comes_gives_up(tmp_path: Path, is_stopped: bool) -> None:
     work = Work(tmp_path)

@@ -42,6 +42,7 @@ async def members_now(d: Desk) -> Sequence[MemberStatus]:
         return (await members_by_run(ledger, [run]))[run.id]
 
 
+@pytest.mark.slow
 async def test_a_url_takes_its_part_by_the_lane_of_its_table(folder: Path) -> None:
     async with desk(folder, endpoints=[ENDPOINT, SECOND_ENDPOINT], workers=4) as d, d.orchestrator() as orc:
         run = await orc.submit(numbers(60), endpoint=[SERVER, ENDPOINT], name="captions")

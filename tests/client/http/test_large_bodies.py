@@ -95,6 +95,7 @@ def bytes_of_next(server: socket.socket) -> int:
     return arrived
 
 
+@pytest.mark.slow
 async def test_large_answers_over_a_narrow_line_are_all_read_and_each_once(transport: Transport) -> None:
     async with serving(served(BODY)) as server, narrow(server, BYTES_PER_S) as line:
         answers = await send_all(transport, get(line.address))
@@ -178,6 +179,7 @@ async def test_an_answer_before_the_end_of_the_request_is_an_answer(transport: T
         assert (await transport.send(post(address, b"x" * (16 * KIB * KIB)))).status == 413
 
 
+@pytest.mark.slow
 async def test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves(transport: Transport) -> None:
     body = b"x" * int(BYTES_PER_S * PATIENCE_S * 1.25)
     async with serving(served(b"{}")) as server, narrow(server, BYTES_PER_S) as line:

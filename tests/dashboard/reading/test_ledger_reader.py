@@ -161,6 +161,7 @@ async def test_each_page_says_what_is_wrong_with_the_ledger(ledger: Path, spoil:
         assert (health.status, str(ledger) in health.html) == (503, False), "it names nothing"
 
 
+@pytest.mark.slow
 async def test_a_ledger_that_another_program_has_locked_is_said_to_be(ledger: Path) -> None:
     async with reader_of(ledger) as reader:
         with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:

@@ -133,6 +133,7 @@ async def test_another_program_s_batches_are_left_alone(tmp_path: Path) -> None:
         await b.all_done_once(30)
 
 
+@pytest.mark.slow
 async def test_a_few_rows_find_out_by_run_whether_executions_work_and_the_rest_leaves_in_a_batch(
     tmp_path: Path,
 ) -> None:
@@ -178,6 +179,7 @@ async def test_what_batches_have_executed_costs_less_and_the_rest_does_not(tmp_p
         assert [told.spent.amount, brakes.spent.amount] == pytest.approx([cost, cost])
 
 
+@pytest.mark.slow
 async def test_it_is_said_since_when_the_service_makes_no_batch_and_no_more_once_it_does(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, batch=BatchRules(append_ids=True, active_max=1, has_active_drafts=True))

@@ -58,6 +58,7 @@ async def test_a_run_that_is_cancelled_while_a_batch_is_packed_pays_nothing(tmp_
         assert b.drafts() == []
 
 
+@pytest.mark.slow
 async def test_of_one_that_runs_what_has_begun_is_paid_and_its_result_kept(tmp_path: Path) -> None:
     rules = replace(NAMED, delay_s=60.0, workers=4)
     async with batched(tmp_path, rows=60, rules=rules, seconds=lambda _: 100.0) as b:

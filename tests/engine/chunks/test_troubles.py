@@ -114,6 +114,7 @@ async def test_one_row_of_a_chunk_is_not_cancelled_and_all_of_them_are(tmp_path:
         assert await audited(p.ledger) == []
 
 
+@pytest.mark.slow
 async def test_of_a_chunk_that_fails_what_people_want_no_more_is_cancelled_and_the_rest_goes_again(
     tmp_path: Path,
 ) -> None:

@@ -62,6 +62,7 @@ def test_pods_are_made_for_the_run_do_its_jobs_and_are_gone_after_it(place: Work
     assert sum(line.endswith("is ready") for line in place.console.lines) == 2
 
 
+@pytest.mark.slow
 def test_pods_that_are_stopped_are_started_again_for_the_next_run(place: Workplace) -> None:
     async def twice() -> None:
         await place.carry_out(6, pod_template=STOPS)

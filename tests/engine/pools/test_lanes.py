@@ -70,6 +70,7 @@ async def test_what_waits_in_a_queue_goes_to_a_server_at_a_url_once_that_is_conf
         ]
 
 
+@pytest.mark.slow
 async def test_what_is_held_at_a_server_stays_there_and_what_it_refuses_goes_elsewhere(tmp_path: Path) -> None:
     async with pooled(
         tmp_path, {SLOW: 4, QUICK: 4}, jobs=14, seconds=10.0, settings=BESIDE_A_SERVER, limits=FOUR_AT_ONCE
@@ -137,6 +138,7 @@ async def test_each_member_is_shown_its_own_key_and_no_other(tmp_path: Path) -> 
     assert way.shown == {(httpx.URL(URL).host, "Bearer key"), ("pod.example", "Bearer sk-of-the-pod")}
 
 
+@pytest.mark.slow
 async def test_who_ends_leaves_what_is_in_a_queue_and_makes_uncertain_what_a_server_had(tmp_path: Path) -> None:
     clock = VirtualClock()
     there = SimulatedService(clock, endpoints=(SLOW, QUICK), workers=4, seconds=lambda _: 10.0)
@@ -158,6 +160,7 @@ async def test_who_ends_leaves_what_is_in_a_queue_and_makes_uncertain_what_a_ser
         assert there.paid == 12 + under_way
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [(MemberSettings(SLOW),), ()], ids=["a pool", "one endpoint"])
 async def test_what_a_server_had_that_is_no_member_any_more_goes_to_those_that_are(
     tmp_path: Path, members: tuple[MemberSettings, ...]

@@ -36,6 +36,7 @@ async def test_nothing_is_left_at_a_member_whose_workers_are_throttled(tmp_path:
         assert took_s < 1.2 * 80 * 2.0 / 8
 
 
+@pytest.mark.slow
 async def test_a_member_where_everything_fails_at_once_gets_few_of_the_rows(tmp_path: Path) -> None:
     async with pooled(tmp_path, {SLOW: 4, QUICK: 4}, jobs=24, seconds=5.0) as pool:
         pool.service.broken.add(SLOW)
