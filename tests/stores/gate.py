@@ -1,12 +1,14 @@
 """What stands before a store and hands requests on to it: by it a store can refuse, from a moment on."""
 
 import http.client
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import urlsplit
+
+from tests.http_server import listening
 
 EXPIRED = b"""<?xml version="1.0"?><Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"""
 
@@ -30,37 +32,11 @@ def gate_before(behind: str) -> Iterator[Gate]:
     """The gate, open."""
     gate = Gate(behind)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def handle_one(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                _hand_on(self, gate)
-
-        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one  # noqa: N815  as the standard library calls them
-
-        def log_message(self, *_: object) -> None:
-            """It says nothing."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """Clients go away as they like."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    gate.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with listening(partial(_hand_on, gate), "HTTP/1.1") as gate.url:
         yield gate
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
-def _hand_on(handler: BaseHTTPRequestHandler, gate: Gate) -> None:
+def _hand_on(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     body = _body_of(handler)
     gate.seen.append((handler.command, handler.path))
     gate.asked(handler.command, handler.path)

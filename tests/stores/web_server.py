@@ -1,10 +1,12 @@
 """A web server of one object, which knows ranges and conditions, and can be told to do wrong."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler
+
+from tests.http_server import listening
 
 CHUNK = 16 * 1024
 
@@ -40,35 +42,12 @@ class WebObject:
 def serving(served: WebObject) -> Iterator[WebObject]:
     """`served`, under its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                _answer(self, served)
-
-        def log_message(self, *_: object) -> None:
-            """It says nothing."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """Clients go away as they like."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    served.url = f"http://127.0.0.1:{server.server_port}/rows.jsonl"
-    try:
+    with listening(partial(_answer, served), "HTTP/1.1") as url:
+        served.url = f"{url}/rows.jsonl"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
-def _answer(handler: BaseHTTPRequestHandler, served: WebObject) -> None:
+def _answer(served: WebObject, handler: BaseHTTPRequestHandler) -> None:
     wanted, condition = handler.headers.get("Range", ""), handler.headers.get("If-Match", "")
     served.asked.append((wanted, condition))
     data, tag, size = served.data, served.tag, len(served.data)

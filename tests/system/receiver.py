@@ -5,7 +5,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.http_server import listening
 
 
 @dataclass(frozen=True)
@@ -59,35 +61,23 @@ def receiving() -> Iterator[Receiver]:
     """A receiver, until the block ends."""
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            if headers.get("content-encoding") == "gzip":
-                body = gzip.decompress(body)
-            status = receiver.take(Came(self.path, headers, body))
-            told = b"" if status == 200 else f"{self.path} {headers}".encode() + body
-            self.send_response(status)
-            if status in range(300, 400):
-                self.send_header("Location", f"{receiver.url}/elsewhere{self.path}")
-            self.send_header("Content-Length", str(len(told)))
-            self.end_headers()
-            self.wfile.write(told)
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        if headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        status = receiver.take(Came(request.path, headers, body))
+        told = b"" if status == 200 else f"{request.path} {headers}".encode() + body
+        request.send_response(status)
+        if status in range(300, 400):
+            request.send_header("Location", f"{receiver.url}/elsewhere{request.path}")
+        request.send_header("Content-Length", str(len(told)))
+        request.end_headers()
+        request.wfile.write(told)
 
-        do_GET = do_POST  # noqa: N815  as its base has it
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as its base has it
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
-        yield receiver
-    finally:
-        for held in receiver.holds.values():
-            held.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(answer) as receiver.url:
+        try:
+            yield receiver
+        finally:
+            for held in receiver.holds.values():
+                held.set()

@@ -4,10 +4,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.http_server import listening
 
 
 def spans_of(requests: Iterable[Any]) -> list[Any]:
@@ -60,30 +62,18 @@ class Receiver:
 def receiving() -> Iterator[Receiver]:
     receiver = Receiver()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            status = receiver.answers.pop(0) if receiver.answers else 200
-            if status == 200:
-                receiver.headers.append(dict(self.headers.items()))
-                receiver.requests.append(ExportTraceServiceRequest.FromString(body))
-                receiver.came.set()
-            if receiver.holds is not None:
-                receiver.holds.wait()
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        status = receiver.answers.pop(0) if receiver.answers else 200
+        if status == 200:
+            receiver.headers.append(dict(request.headers.items()))
+            receiver.requests.append(ExportTraceServiceRequest.FromString(body))
+            receiver.came.set()
+        if receiver.holds is not None:
+            receiver.holds.wait()
+        request.send_response(status)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as its base has it
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with listening(answer) as receiver.url:
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
