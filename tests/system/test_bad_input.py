@@ -140,6 +140,7 @@ def held(desk: Desk, service: Service) -> Program:
     return program
 
 
+@pytest.mark.slow
 def test_the_input_of_a_run_is_not_overwritten_under_another_name(desk: Desk, service: Service) -> None:
     desk.inputs(2)
     (desk.folder / "twin.jsonl").hardlink_to(desk.folder / "prompts.jsonl")
@@ -176,6 +177,7 @@ def test_a_changed_input_is_refused_on_resume_and_changes_nothing(desk: Desk, se
     assert len(service.accepted()) == 3
 
 
+@pytest.mark.slow
 def test_the_name_of_another_run_is_refused_and_what_is_not_there_is_told(desk: Desk, service: Service) -> None:
     desk.inputs(2)
     here = ("--serverless-url", service.url)

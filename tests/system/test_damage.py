@@ -47,6 +47,7 @@ def test_a_damaged_page_is_recognised_where_it_is_met_and_found_by_verify(desk: 
     assert "what to do: " in found.stdout
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_ledger_any_more_cannot_be_read_at_all(desk: Desk, service: Service) -> None:
     desk.inputs(3)
     assert desk.call("run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url).exit_code == 0

@@ -40,6 +40,7 @@ def test_a_training_of_three_days_goes_on_from_its_checkpoints(desk: Desk) -> No
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_command_of_the_demo_runs_on_its_first_prompts(desk: Desk) -> None:
     lines = (ROOT / "examples" / "prompts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     desk.write("prompts.jsonl", "".join(lines[:PROMPTS]))

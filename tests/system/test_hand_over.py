@@ -168,6 +168,7 @@ def _until(terminal: int, text: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_a_bad_input_is_refused_beside_a_process_that_works_and_leaves_no_trace(desk: Desk, service: Service) -> None:
     desk.write("two.jsonl", '{"n": 1}\n{"n": \n')
     with at_work(desk, service) as first:
@@ -180,6 +181,7 @@ def test_a_bad_input_is_refused_beside_a_process_that_works_and_leaves_no_trace(
     assert len(service.accepted()) == 10
 
 
+@pytest.mark.slow
 def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Service) -> None:
     desk.write("mine.py", "def f(job):\n    return 1\n")
     with at_work(desk, service) as first:

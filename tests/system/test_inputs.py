@@ -58,6 +58,7 @@ def test_several_tables_are_mapped_to_one_run_which_remembers_how(desk: Desk) ->
     assert desk.call(*run, "--max-input-bytes", "20", "--output", "other.jsonl").exit_code == 2
 
 
+@pytest.mark.slow
 def test_parquet_with_its_inputs_in_a_column_and_requests_of_a_batch_go_through(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
     table = pa.table({"id": ["x"], "job": [{"prompt": "a fox", "n": 2**60}]})

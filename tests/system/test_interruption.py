@@ -129,6 +129,7 @@ def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(de
     assert desk.states() == {"outstanding": JOBS}
 
 
+@pytest.mark.slow
 def test_under_nohup_a_lost_terminal_is_nothing(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(JOBS)
@@ -170,6 +171,7 @@ def test_a_service_that_cannot_be_reached_is_told_and_waiting_for_it_can_be_inte
     assert "continue with: orchestrator resume prompts" in ended.stderr
 
 
+@pytest.mark.slow
 def test_interrupted_while_it_reads_the_input_it_takes_in_nothing(desk: Desk, service: Service) -> None:
     os.mkfifo(desk.folder / "slow.jsonl")
     program = desk.start("run", "slow.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json")

@@ -68,6 +68,7 @@ def test_what_a_store_refuses_is_told_before_anything_is_made(desk: Desk, store:
     assert not (desk.folder / "orchestrator.db").exists()
 
 
+@pytest.mark.slow
 def test_a_signed_address_is_read_where_it_broke_and_its_signature_is_kept_nowhere(desk: Desk) -> None:
     desk.write("echo.py", ECHO)
     with serving(WebObject(rows(0, 40), cut_after=[1, 600])) as served:

@@ -23,6 +23,7 @@ def test_standard_input_is_read_like_a_file_and_needs_a_name(desk: Desk, service
     assert sorted(each["n"] for each in service.accepted()) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_byte_order_mark_windows_line_ends_blank_lines_and_a_missing_last_one_are_fine(
     desk: Desk, service: Service
 ) -> None:

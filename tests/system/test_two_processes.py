@@ -10,6 +10,7 @@ from tests.system.processes import FAST, Desk, Service
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.slow
 def test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(20)

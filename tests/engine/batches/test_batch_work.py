@@ -37,6 +37,7 @@ async def test_rows_leave_in_a_batch_and_come_back(tmp_path: Path, append_ids: b
         assert b.asked["get"] < 40, "it is asked for at pauses"
 
 
+@pytest.mark.slow
 async def test_places_tell_nothing_where_they_change_once_the_batch_runs(tmp_path: Path) -> None:
     def some_fail(raw: bytes, number: int) -> WorkerResult:
         return WorkerResult(output=raw) if raw[-2] in b"13579" else WorkerResult(error="odd ones only")
@@ -48,6 +49,7 @@ async def test_places_tell_nothing_where_they_change_once_the_batch_runs(tmp_pat
         assert [each.line for each in await b.p.failures()] == list(range(2, 61, 2))
 
 
+@pytest.mark.slow
 async def test_more_rows_than_a_batch_takes_go_in_several_within_the_limits(tmp_path: Path) -> None:
     settings = replace(BATCH, batch_rows=20, batch_active=2, batch_queued=35)
     rules = BatchRules(append_ids=True, requests_max=20, active_max=2, queued_max=40)

@@ -114,6 +114,7 @@ async def test_a_batch_that_somebody_else_cancels_has_its_rows_cancelled(tmp_pat
         assert b.service.paid == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_begun", [False, True])
 async def test_a_row_that_people_cancel_stays_in_its_batch_and_is_never_sent_again(
     tmp_path: Path, is_begun: bool

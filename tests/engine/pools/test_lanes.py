@@ -84,6 +84,7 @@ async def test_what_is_held_at_a_server_stays_there_and_what_it_refuses_goes_els
         assert "retried" not in {event for n in range(1, 15) for event in await pool.p.story(n)}
 
 
+@pytest.mark.slow
 async def test_an_answer_that_a_server_lost_is_uncertain_and_the_job_goes_to_any_member(tmp_path: Path) -> None:
     async with pooled(
         tmp_path, {SLOW: 4, QUICK: 4}, jobs=12, seconds=10.0, settings=BESIDE_A_SERVER, limits=FOUR_AT_ONCE

@@ -214,6 +214,7 @@ async def test_beyond_so_many_endpoints_and_pipelines_all_are_called_other(tmp_p
     assert found("flows", OTHER, "running") == 0
 
 
+@pytest.mark.slow
 async def test_beyond_so_many_runs_all_are_called_other_and_ended_ones_go_first(tmp_path: Path) -> None:
     async with a_ledger(tmp_path) as ledger:
         for n in range(1, RUNS_MAX + 3):
