@@ -17,6 +17,7 @@ from tests.system.processes import KEY, Desk, Program, looks
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 PATIENCE_S: Final = 300.0
+TIDIED_MAX: Final = 5
 JOBS: Final = 40
 COMPUTING: Final = frozenset({"PROVISIONING", "STARTING", "RUNNING"})
 TEMPLATE: Final = {"name": "vllm-l4", "image": "me/vllm:1", "disk": 20, "ports": ["8000/http"]}
@@ -125,8 +126,12 @@ def test_a_run_that_is_killed_leaves_no_pod_once_somebody_tidies(
     moment(program, account, desk)
     program.kill()
     assert account.paid or moment is ending
-    told = desk.call("runs", "tidy", "--json")
-    assert (told.exit_code, account.paid) == (0, []), told
+    # A request that left as the process died may take effect after the first look.
+    told = [desk.call("runs", "tidy", "--json")]
+    while account.paid and len(told) < TIDIED_MAX:
+        told.append(desk.call("runs", "tidy", "--json"))
+    assert all(each.exit_code == 0 for each in told), told
+    assert account.paid == []
     assert desk.call("runs", "tidy").exit_code == 0
     ended = desk.start(*RUN, within_s=PATIENCE_S).ended()
     assert ended.exit_code == 0, ended
