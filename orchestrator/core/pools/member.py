@@ -46,15 +46,13 @@ def lane_at(members: Sequence[MemberSettings], endpoint: str, via: Via, path: st
     """By which lane jobs leave for `endpoint`, and for which path there: what is said of that member, else of all of
     them (`via`, with `path`).
     """
-    for each in members:
-        if each.endpoint == endpoint:
-            return via if each.via is None else each.via, path if each.path is None else each.path
-    return via, path
+    said = _said_of(members, endpoint)
+    return via if said.via is None else said.via, path if said.path is None else said.path
 
 
 def price_at(members: Sequence[MemberSettings], endpoint: str, price: float | None) -> float | None:
     """What a second of execution costs at `endpoint`: what is said of that member, else of all of them (`price`)."""
-    own = next((each.price_per_second for each in members if each.endpoint == endpoint), None)
+    own = _said_of(members, endpoint).price_per_second
     return price if own is None else own
 
 
@@ -95,5 +93,9 @@ def cheapest_first(members: Sequence[MemberSettings], price: float | None) -> tu
 
 def budget_per_day_at(members: Sequence[MemberSettings], endpoint: str, budget: float) -> float:
     """What all runs may spend in a day at `endpoint`: what is said of that member, else of all of them (`budget`)."""
-    own = next((each.budget_per_day for each in members if each.endpoint == endpoint), None)
+    own = _said_of(members, endpoint).budget_per_day
     return budget if own is None else own
+
+
+def _said_of(members: Sequence[MemberSettings], endpoint: str) -> MemberSettings:
+    return next((each for each in members if each.endpoint == endpoint), MemberSettings(endpoint))
