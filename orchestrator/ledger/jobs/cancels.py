@@ -276,12 +276,11 @@ class Cancels(Repository):
         connection, now = transaction.connection, self._access.now()
         rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
         found = [job_of(row) for row in rows]
-        unsettled = [job for job in found if job.state is State.UNCERTAIN and job.chunk_rows > 1]
-        waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN) and job not in unsettled]
+        waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN) and not _is_unanswered(job)]
         ended = len(await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in waiting]))
         owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
         await progress_add(connection, command, ended + owed)
-        submitting = tuple(job.id for job in found if job.state is State.SUBMITTING or job in unsettled)
+        submitting = tuple(job.id for job in found if _is_unanswered(job))
         in_batches = sum(job.state is State.OUTSTANDING and job.batch is not None for job in found)
         company = (await connection.execute(_IN_COMPANY, batch_of(ids))).scalar_one()
         return CancelProgress(ended=ended, owed=owed, submitting=submitting, in_batches=in_batches, in_company=company)
@@ -289,6 +288,13 @@ class Cancels(Repository):
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
         return await self._access.execute(_NAME, remote_ids_of(told))
+
+
+def _is_unanswered(job: Job) -> bool:
+    """Whether nothing can be said of it alone: its request is on its way, or nobody knows whether the service has its
+    chunk.
+    """
+    return job.state is State.SUBMITTING or (job.state is State.UNCERTAIN and job.chunk_rows > 1)
 
 
 _QUEUED: Final = (
