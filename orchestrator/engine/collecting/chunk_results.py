@@ -44,7 +44,7 @@ class ChunkResults:
             share = share_of(record, place, len(rows))
             if parts:
                 part = _of_part(share, parts[place])
-                step = await self.judged.step(job, part, reason=BY_STATUS, margin_us=margin_us, end=None)
+                step = await self.judged.step(job, part, reason=BY_STATUS, margin_us=margin_us)
                 steps.append(step)
             else:
                 why = row.cancel_why if row.cancel_why in BY_PEOPLE else of_all

@@ -11,7 +11,7 @@ from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.job_record import Record
-from orchestrator.engine.collecting.chunk_results import ChunkResults, on_chunk_failed
+from orchestrator.engine.collecting.chunk_results import BY_STATUS, ChunkResults, on_chunk_failed
 from orchestrator.engine.collecting.judged_finish import JudgedFinish
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
@@ -72,7 +72,7 @@ class FinishedJobs:
         margin_us = margin_left(job.unfinished_at or now, self._endpoint.estimates.retention_of(job), now)
         end = await self._segments.end(job, record) if job.segment else None
         return await (
-            self._judged.step(job, record, reason="status", margin_us=margin_us, end=end)
+            self._judged.step(job, record, reason=BY_STATUS, margin_us=margin_us, end=end)
             if job.chunk is None
             else self._chunks.step(job, record, margin_us=margin_us)
         )

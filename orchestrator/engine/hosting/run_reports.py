@@ -57,10 +57,8 @@ def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: Stu
         report = replace(report, workers=runs.workers.get(session.run.endpoint_id))
     if batches := [each for number in at for each in endpoints.served[number].batches.of_run(run)]:
         report = replace(report, batches=tuple(batches))
-    if (
-        none := next(filter(None, (endpoints.served[number].batches.none_for(run) for number in at)), None)
-    ) is not None:
-        report = replace(report, no_batch=none)
+    refused = (endpoints.served[number].batches.none_for(run) for number in at)
+    report = replace(report, no_batch=next(filter(None, refused), None))
     if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
         return report
     return replace(report, finding=session.standstill.sentence)
