@@ -5,21 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedBatch, PostedError
+from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedBatch, PostedError, PostedState
 from orchestrator.core.batch_api.posted_file import PostedFile
 from orchestrator.units import SECOND_US
 
 PROCESSED: Final = "processed"
 
-_MOMENTS: Final = (
-    "in_progress_at",
-    "finalizing_at",
-    "completed_at",
-    "failed_at",
-    "expired_at",
-    "cancelling_at",
-    "cancelled_at",
-)
+_MOMENTS: Final = tuple(f"{state}_at" for state in PostedState if state is not PostedState.VALIDATING)
 _errors: Final = msgspec.json.Decoder(list[PostedError])
 
 

@@ -48,7 +48,9 @@ class PostedError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PostedBatch(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One of them. Times are microseconds UTC, and each is that at which it came into the state of that name."""
+    """One of them; nothing has become of it unless that is said. Times are microseconds UTC, and each is that at which
+    it came into the state of that name.
+    """
 
     id: str
     owner: str
@@ -57,37 +59,37 @@ class PostedBatch(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     completion_window: str
     input_file: str
-    metadata: bytes | None
+    metadata: bytes | None = None
     """As JSON."""
 
-    keep_output_us: int | None
+    keep_output_us: int | None = None
     """For how long its files are to be kept; None: nobody said."""
 
-    state: PostedState
-    is_late: bool
+    state: PostedState = PostedState.VALIDATING
+    is_late: bool = False
     """Whether its window has ended before it has."""
 
-    model: str | None
-    run: int | None
-    errors: bytes | None
+    model: str | None = None
+    run: int | None = None
+    errors: bytes | None = None
     """A list of `PostedError` as JSON."""
 
-    total: int
-    completed: int
-    failed: int
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
     """How many requests it has, as far as they are known, and, once it has ended, how they have ended."""
 
-    output_file: str | None
-    error_file: str | None
+    output_file: str | None = None
+    error_file: str | None = None
     created_at: int
     expires_at: int
-    in_progress_at: int | None
-    finalizing_at: int | None
-    completed_at: int | None
-    failed_at: int | None
-    expired_at: int | None
-    cancelling_at: int | None
-    cancelled_at: int | None
+    in_progress_at: int | None = None
+    finalizing_at: int | None = None
+    completed_at: int | None = None
+    failed_at: int | None = None
+    expired_at: int | None = None
+    cancelling_at: int | None = None
+    cancelled_at: int | None = None
 
 
 class BatchRunStanding(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,19 +60,18 @@ class PostedBatches(Repository):
 
     async def learned(self, batch: str, *, run: int, model: str, total: int) -> None:
         """Its file was read: it is a run of so many rows, whose intake begins."""
-        change = _change_of(batch, tuple(PostedState)).values(run=run, model=model, total=total)
-        await self._access.execute(change)
+        change = update(posted_batches).where(posted_batches.c.id == batch)
+        await self._access.execute(change.values(run=run, model=model, total=total))
 
     async def move(self, batch: PostedBatch, to: PostedState, **values: Any) -> bool:
         """Brings it into another state, unless it is in another one by now."""
-        moved: dict[str, Any] = {"state": to.value, f"{to.value}_at": self._access.now(), **values}
-        return bool(await self._access.execute(_change_of(batch.id, (batch.state,)).values(moved)))
+        change = _change_of(batch.id, (batch.state,)).values({**self._into(to), **values})
+        return bool(await self._access.execute(change))
 
     async def cancel(self, owner: str, batch: str) -> bool:
         """Has it cancelled, if that can be done."""
         change = _change_of(batch, sorted(CANCELLABLE)).where(posted_batches.c.owner == owner)
-        moved: dict[str, Any] = {"state": PostedState.CANCELLING.value, "cancelling_at": self._access.now()}
-        return bool(await self._access.execute(change.values(moved)))
+        return bool(await self._access.execute(change.values(self._into(PostedState.CANCELLING))))
 
     async def name_files(self, batch: PostedBatch, *, output_file: str, error_file: str) -> None:
         """Writes down how its files will be called, unless that is known."""
@@ -93,8 +92,7 @@ class PostedBatches(Repository):
         """It ends, and there are its files, unless it is in another state by now."""
         names = {each.id for each in files}
         moved: dict[str, Any] = {
-            "state": to.value,
-            f"{to.value}_at": self._access.now(),
+            **self._into(to),
             "completed": completed,
             "failed": failed,
             "output_file": batch.output_file if batch.output_file in names else None,
@@ -106,6 +104,10 @@ class PostedBatches(Repository):
         for each in files:
             await file_add(transaction.connection, each)
         return True
+
+    def _into(self, to: PostedState) -> dict[str, Any]:
+        """What a batch is given that comes into that state now."""
+        return {"state": to.value, f"{to.value}_at": self._access.now()}
 
     async def named_files(self) -> frozenset[str]:
         """The names of files that are being written."""

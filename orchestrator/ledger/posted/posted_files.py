@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
+import msgspec
 from sqlalchemy import Select, bindparam, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,8 +20,8 @@ _SIZES: Final = select(func.coalesce(func.sum(posted_files.c.size), 0))
 
 async def file_add(connection: AsyncConnection, file: PostedFile) -> None:
     """There is this file from now on."""
-    row = {name: getattr(file, name) for name in file.__struct_fields__}
-    await connection.execute(insert(posted_files).values({**row, "purpose": file.purpose.value}))
+    row = msgspec.structs.asdict(file) | {"purpose": file.purpose.value}
+    await connection.execute(insert(posted_files).values(row))
 
 
 class PostedFiles(Repository):
