@@ -6,6 +6,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from orchestrator.api.batch_api.refusals import RequestRefusedError
+from orchestrator.core.text.whole_numbers import plain_number
 from orchestrator.views.batch_api import BatchObject, FileObject, ListPage
 
 
@@ -22,8 +23,7 @@ class AskedPage(NamedTuple):
 def page_of(request: Request, *, most: int, usual: int) -> AskedPage:
     """What `request` asks for: `usual` where it does not say how much. Raises `RequestRefusedError`."""
     asked = request.query_params
-    text = asked.get("limit", str(usual))
-    limit = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004
+    limit = plain_number(asked.get("limit", str(usual))) or 0
     if not 1 <= limit <= most:
         raise RequestRefusedError(f"limit is a whole number from 1 to {most:,}", param="limit")
     order = asked.get("order", "desc")

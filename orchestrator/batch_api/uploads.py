@@ -11,6 +11,7 @@ from orchestrator.api.batch_api.file_store import FileStore, new_id
 from orchestrator.api.batch_api.refusals import RefusalKind, RequestRefusedError
 from orchestrator.batch_api.multipart import FormError, FormReader
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose, file_expiry
+from orchestrator.core.text.whole_numbers import plain_number
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.settings.batch_api.batch_api_settings import MB
 from orchestrator.units import KIB, MIB
@@ -30,7 +31,7 @@ async def receive_upload(request: Request, store: FileStore, owner: str) -> Post
     it cannot be kept.
     """
     most = store.settings.file_bytes_max
-    declared = _declared(request)
+    declared = plain_number(request.headers.get("content-length", ""), digits_max=18) or 0
     if declared > most + FORM_BYTES:
         raise _too_large(store)
     await store.check_room(owner, declared)
@@ -45,11 +46,6 @@ async def receive_upload(request: Request, store: FileStore, owner: str) -> Post
             )
     except FormError as error:
         raise RequestRefusedError(str(error), param="file") from error
-
-
-def _declared(request: Request) -> int:
-    text = request.headers.get("content-length", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0  # noqa: PLR2004
 
 
 def _too_large(store: FileStore) -> RequestRefusedError:

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.text.whole_numbers import plain_number
 from orchestrator.units import SECOND_US
 
 EXPIRES_AFTER_MIN_S: Final = 3_600
@@ -52,8 +53,7 @@ def file_expiry(anchor: str | None, seconds: str | int | None, *, created_at: in
         return None
     if anchor != ANCHOR:
         raise ValueError(f'the anchor of expires_after is "{ANCHOR}"')
-    text = str(seconds)
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004
+    number = plain_number(str(seconds)) or 0
     if not EXPIRES_AFTER_MIN_S <= number <= EXPIRES_AFTER_MAX_S:
         raise ValueError(f"the seconds of expires_after are from {EXPIRES_AFTER_MIN_S} to {EXPIRES_AFTER_MAX_S}")
     return created_at + number * SECOND_US
