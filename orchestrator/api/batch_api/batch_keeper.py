@@ -21,7 +21,7 @@ from orchestrator.core.batch_api.posted_batch import (
     PostedStep,
     next_posted_step,
 )
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.errors import StorageError
 
 LOOK_S: Final = 1.0
@@ -35,8 +35,6 @@ AT_ONCE: Final = 2
 
 AGAIN_S: Final = 60.0
 """How long to wait where something could not be written."""
-
-_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 
 _GONE: Final = PostedError(code="run_deleted", message="The run of this batch was deleted.")
 
@@ -66,13 +64,15 @@ class BatchKeeper:
     async def _look(self, tasks: TaskGroup) -> bool:
         """Does what comes next for each; whether there are any."""
         ledger = self.runs.files.ledger
+        busy = {*self._busy}  # as it is before they are read: what is done meanwhile is not in what was read
         found = await ledger.runs.posted.batches.open()
-        standings = await self._standings([each.run for each in found if each.run is not None])
+        idle = [each for each in found if each.id not in busy]
+        runs = [each.run for each in idle if each.run is not None]
+        standings = await self._standings(runs) if runs else {}
         now = ledger.now()
-        for batch in found:
-            if batch.id not in self._busy:
-                step = next_posted_step(batch, standings.get(batch.run or 0), now=now)
-                await self._do(tasks, batch, step)
+        for batch in idle:
+            step = next_posted_step(batch, standings.get(batch.run or 0), now=now)
+            await self._do(tasks, batch, step)
         return bool(found)
 
     async def _standings(self, runs: list[int]) -> dict[int, BatchRunStanding]:
@@ -81,7 +81,7 @@ class BatchKeeper:
         counts, asked = await ledger.runs.counts_by_run(runs), await ledger.runs.asked()
         return {
             run.id: BatchRunStanding(
-                is_over=not any(counts.get(run.id, {}).get(state) for state in _UNFINISHED),
+                is_over=not unfinished(counts.get(run.id, {})),
                 is_cancelled=run.id in asked and asked[run.id].controls.cancel,
             )
             for run in await ledger.runs.all(runs)

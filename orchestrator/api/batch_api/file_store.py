@@ -6,8 +6,7 @@ between leaves content that nobody can ask for, which `sweep` removes.
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,11 +66,9 @@ class FileStore:
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot be made ({error.strerror})") from error
 
-    @contextmanager
-    def coming(self, file: str) -> Iterator[Replacement]:
-        """The coming content of the file of that id, which is removed unless it is committed inside of the block."""
-        with Replacement(self.path(file), mode=PRIVATE) as content:
-            yield content
+    def coming(self, file: str) -> Replacement:
+        """The coming content of the file of that id."""
+        return Replacement(self.path(file), mode=PRIVATE)
 
     # --- what programs ask for
 

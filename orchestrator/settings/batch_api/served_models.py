@@ -26,7 +26,6 @@ def read_models(named: str | None, environ: Mapping[str, str]) -> Mapping[str, C
             return f"{setting.key} in {where}"
 
         given: dict[str, object] = {key.replace("-", "_"): list(each.texts) for key, each in layer.items()}
-        given[run_request.ENDPOINT.name] = [*layer[run_request.ENDPOINT.key].texts]
         choices = choose({**given, command_flags.CONFIG.name: named}, environ, display_name=display_name)
         if choices[run_settings.VIA] is Via.HTTP:
             raise UsageError(f"{where}: requests of an OpenAI Batch file go by via = {Via.OPENAI}")
