@@ -68,6 +68,13 @@ async def test_a_batch_without_failures_has_no_file_of_errors(tmp_path: Path) ->
         assert [*await rows_of(client, batch.output_file_id)] == ["r0"]
 
 
+async def test_a_batch_may_begin_with_a_byte_order_mark_and_blank_lines(tmp_path: Path) -> None:
+    async with desk(tmp_path) as shop, batch_api(shop) as site:
+        client = site.client()
+        batch = await ended(client, await posted(client, b"\xef\xbb\xbf\n \n\n" + lines([request(0)])))
+        assert (batch.status, batch.model) == ("completed", MODEL)
+
+
 async def test_what_is_wrong_with_a_file_is_told_by_lines_and_nothing_is_sent(tmp_path: Path) -> None:
     wrong: list[Any] = [
         request(0),

@@ -71,18 +71,20 @@ class BatchRuns:
         if not path.is_file():
             told = f"The file {batch.input_file} is not there any more."
             return [PostedError(code="file_not_found", message=told, param="input_file_id")]
-        guess = await to_thread.run_sync(_first_model, path)
-        options = ReadOptions()
-        if guess is not None and guess in self.models:
-            options = await self._options(batch, guess)
+        model = await to_thread.run_sync(_first_model, path)
+        request = None
+        if model is not None and model in self.models:
+            request = await self._request(batch, model)
+        options = ReadOptions() if request is None else await self._options(request)
         checked = await to_thread.run_sync(self._checked, batch, path, options)
         if checked.errors:
             return [*checked.errors]
         assert checked.model is not None
+        assert request is not None, "the first of requests that are all well is for a model that is served"
         self.console.info(
             f"{batch.id}: {counted(checked.rows, 'request')} of {batch.owner or 'a program'} for {checked.model}"
         )
-        await self._take_in(batch, checked.model, checked.rows)
+        await self._take_in(batch, request, checked.model, checked.rows)
         return []
 
     def _checked(self, batch: PostedBatch, path: Path, options: ReadOptions) -> CheckedRequests:
@@ -96,8 +98,7 @@ class BatchRuns:
                 line_bytes_max=options.line_bytes_max,
             )
 
-    async def _options(self, batch: PostedBatch, model: str) -> ReadOptions:
-        request = await self._request(batch, model)
+    async def _options(self, request: RunRequest) -> ReadOptions:
         assert request.settings is not None
         return await input_reading(
             request,
@@ -111,8 +112,8 @@ class BatchRuns:
         names = EndpointNames(connection=self.connection, dependencies=self.dependencies)
         return await model_run(batch, self.models[model], self.files, names, self.connection)
 
-    async def _take_in(self, batch: PostedBatch, model: str, rows: int) -> None:
-        ledger, request = self.files.ledger, await self._request(batch, model)
+    async def _take_in(self, batch: PostedBatch, request: RunRequest, model: str, rows: int) -> None:
+        ledger = self.files.ledger
         intake = RunIntake(self.console, self.dependencies, anyio.Event())
         async with intake.turn(ledger, request):
             run, settings = await intake.found(ledger, request, alone=True)

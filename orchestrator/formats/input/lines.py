@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
-from orchestrator.formats.input.rows import Row, RowProblem
+from orchestrator.formats.input.rows import RowProblem
 from orchestrator.formats.input.unsupported import START_BYTES, not_json_lines
 from orchestrator.formats.text.compression import DamagedInputError
 from orchestrator.units import MIB
@@ -18,13 +18,15 @@ BLANK_BYTES_MAX: Final = 256 * 1024
 
 TOO_LARGE_ADVICE: Final = "put large data into storage and send its URL"
 
+Made = TypeVar("Made")
+
 _WHITE_SPACE: Final = b" \t\r\n"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def read_lines(
-    stream: BinaryIO, read: Callable[[int, bytes], Row | RowProblem], *, line_bytes_max: int
-) -> Iterator[Row | RowProblem]:
+    stream: BinaryIO, read: Callable[[int, bytes], Made], *, line_bytes_max: int
+) -> Iterator[Made | RowProblem]:
     """What `read` makes of each line of JSON lines in `stream`, of its number from 1 on and its text.
 
     Blank lines are left out, and white space around a line. An input that is something else ends with its first line.

@@ -50,13 +50,14 @@ class CheckedRequests(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_model(stream: BinaryIO, line_bytes_max: int) -> str | None:
     """Which model the first request is for; None where it does not say."""
-    for line in stream.readline(line_bytes_max), stream.readline(line_bytes_max):
-        if line.strip():
-            return _model_of(line)
-    return None
+    try:
+        first = next(read_lines(stream, _model_of, line_bytes_max=line_bytes_max), None)
+    except DamagedInputError:
+        return None
+    return None if isinstance(first, RowProblem) else first
 
 
-def _model_of(line: bytes) -> str | None:
+def _model_of(_number: int, line: bytes) -> str | None:
     try:
         return _members.decode(line).body.model
     except (msgspec.DecodeError, RecursionError):
