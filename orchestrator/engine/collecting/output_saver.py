@@ -103,7 +103,7 @@ class OutputSaver:
         self._settings_of = settings_of
         self._warn = warn
         self._fetch = fetch
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads = anyio.CapacityLimiter(FILES_AT_ONCE)
         self._links = anyio.Semaphore(LINKS_AT_ONCE)
         self._waiting_bytes = 0
         self._has_room = anyio.Event()
@@ -227,7 +227,6 @@ class OutputSaver:
                 await self._in_thread(partial(file.__exit__, None, None, None))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        self._threads = self._threads or anyio.CapacityLimiter(FILES_AT_ONCE)
         return await to_thread.run_sync(work, limiter=self._threads)
 
 
