@@ -23,6 +23,11 @@ from orchestrator.stores.store_errors import StoreError, is_missing, store_error
 _WILD: Final = "*?["
 
 
+def is_pattern(name: str) -> bool:
+    """Whether the name of a file or a URL may mean several."""
+    return any(wild in name for wild in _WILD)
+
+
 @dataclass(frozen=True)
 class ObjectUrl:
     """An object that is there, or is to come. What asks for it raises `StoreError`, an `OSError`, and `UsageError`
@@ -85,9 +90,10 @@ class ObjectUrl:
         """How it is found now."""
         from orchestrator.stores.repeats import LOOK_TRIES, repeating  # noqa: PLC0415
 
-        return repeating(tries=LOOK_TRIES)(self._look)
+        return repeating(tries=LOOK_TRIES)(self.look)
 
-    def _look(self) -> ObjectState:
+    def look(self) -> ObjectState:
+        """The same, asked once: for who asks again by rules of their own."""
         if self.is_web:
             from orchestrator.stores.web_source import WebSource  # noqa: PLC0415
 
@@ -117,7 +123,7 @@ class ObjectUrl:
 
     def matching(self) -> list[Self]:
         """The objects that a pattern means, in order: itself, where it is none, or is an object that is called so."""
-        if self.is_web or not any(wild in self.url for wild in _WILD):
+        if self.is_web or not is_pattern(self.url):
             return [self]
         from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
 

@@ -5,15 +5,12 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.compression import bare_name
 from orchestrator.settings.words_and_defaults import STANDARD_INPUT
-from orchestrator.stores.object_url import Location, ObjectUrl, location_of
-
-_WILD: Final = "*?["
+from orchestrator.stores.object_url import Location, ObjectUrl, is_pattern, location_of
 
 
 def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
@@ -25,7 +22,7 @@ def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
     for name in given:
         if is_object_url(name):
             found += [name] if missing_ok else _objects(name)
-        elif name == STANDARD_INPUT or os.path.lexists(name) or not any(wild in name for wild in _WILD):
+        elif name == STANDARD_INPUT or os.path.lexists(name) or not is_pattern(name):
             found.append(name)
         elif matches := sorted(glob.glob(name)):  # noqa: PTH207  a pattern may begin at the root
             found += matches

@@ -155,7 +155,7 @@ def same_file(first: Location, second: Location) -> bool:
 def holds_data(path: Location) -> bool:
     """Whether there is a file at `path` with anything in it. Raises `UsageError` where a store does not say."""
     try:
-        return path.is_file() and path.stat().st_size > 0
+        return (isinstance(path, ObjectUrl) or path.is_file()) and path.stat().st_size > 0
     except OSError as error:
         if isinstance(path, ObjectUrl) and error.errno != errno.ENOENT:
             raise UsageError(f"{path}: what is there cannot be seen ({error.strerror})") from error
