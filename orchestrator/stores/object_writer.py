@@ -50,11 +50,12 @@ class ObjectReplacement:
     aborts what was uploaded. All of it raises `StorageError`, and may take its time.
     """
 
-    is_stream = False
-
-    def __init__(self, path: ObjectUrl, notes: Path | None = None) -> None:
-        """`notes` is the folder where uploads are noted, so that none is left behind by a kill."""
+    def __init__(self, path: ObjectUrl, notes: Path | None = None, *, is_new: bool = False) -> None:
+        """`notes` is the folder where uploads are noted, so that none is left behind by a kill. `is_new`: what is there
+        already is not replaced, but an error, as what comes there meanwhile.
+        """
         self.path = path
+        self._is_new = is_new
         self._notes = notes
         self._buffer = bytearray()
         self._upload: ObjectUpload | None = None
@@ -111,6 +112,8 @@ class ObjectReplacement:
         if self._upload is None:
             filesystem = filesystem_of(self.path.url)
             self._before = self._found()
+            if self._is_new and self._before is not None:
+                raise changed()
             if scheme_of(self.path.url) == "s3":
                 self._upload = S3Upload(self.path.url, filesystem, self._before, self._notes)
             else:
@@ -119,7 +122,7 @@ class ObjectReplacement:
 
     def _found(self) -> ObjectState | None:
         try:
-            return repeating()(self.path.stat)
+            return repeating()(self.path.look)
         except StoreError as error:
             if is_missing(error):
                 return None

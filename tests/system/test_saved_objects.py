@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.formats.output.saved_objects import NewObject, flaw_of_object
+from orchestrator.formats.output.saved_files import flaw_of
+from orchestrator.formats.output.saved_objects import NewObject
 from tests.stores.s3_server import BUCKET, S3Server, s3_server
 from tests.system.processes import FAST, Desk
 from tests.system.test_saved_files import PICTURE, PNG
@@ -57,7 +58,7 @@ def test_the_same_again_is_the_same_object(store: S3Server) -> None:
     assert [each.file for each in found] == [f"{FOLDER}/a7/{name}.png" for name in ("1", "1", "1-2")]
     assert sorted(store.names()) == ["out/a7/1-2.png", "out/a7/1.png"]
     store.client.delete_object(Bucket=BUCKET, Key="out/a7/1.png")
-    assert [flaw_of_object(each) for each in found] == ["is not there", "is not there", None]
+    assert [flaw_of(each) for each in found] == ["is not there", "is not there", None]
 
 
 def test_a_store_that_is_not_to_be_written_is_told_before_anything_is_sent(desk: Desk, store: S3Server) -> None:

@@ -5,7 +5,7 @@ from anyio import to_thread
 from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.core.outputs.saved_members import members_at, saved_file
-from orchestrator.formats.output.saved_objects import flaw_of_saved
+from orchestrator.formats.output.saved_files import flaw_of
 from orchestrator.ledger import Ledger
 
 
@@ -22,7 +22,7 @@ async def check_saved_files(ledger: Ledger, findings: Findings, progress: Progre
                     if (saved := saved_file(member)) is None:
                         continue
                     number += 1
-                    if (flaw := await to_thread.run_sync(flaw_of_saved, saved)) is not None:
+                    if (flaw := await to_thread.run_sync(flaw_of, saved)) is not None:
                         findings.add(Flaw.SAVED, f"{saved.file} of {job.custom_id} {flaw}")
                     progress("saved files", number, 0)
     return number

@@ -106,9 +106,9 @@ def file_parts(rule: SaveRule, custom_id: str, n: int = 1) -> tuple[str, ...]:
 
 
 def numbered(name: str, number: int) -> str:
-    """The name that a file gets where `name` is that of another one."""
+    """The name of a file that is the `number`th to be called `name`."""
     path = PurePosixPath(name)
-    return f"{path.stem}-{number}{path.suffix}"
+    return name if number == 1 else f"{path.stem}-{number}{path.suffix}"
 
 
 def _name(part: str, custom_id: str, n: int) -> str:

@@ -9,9 +9,9 @@ opened one by one and no symbolic link is followed, so that nothing is written a
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +19,13 @@ from typing import BinaryIO, Final, Self
 
 from orchestrator.core.outputs.save_rules import numbered
 from orchestrator.core.outputs.saved_members import SavedFile
-from orchestrator.units import MIB
+from orchestrator.core.text.object_urls import is_object_url
+from orchestrator.stores.object_url import ObjectUrl
+from orchestrator.stores.store_errors import is_missing
 
 _NEW_FILE_MODE: Final = 0o666
 _NEW_FOLDER_MODE: Final = 0o777
 """What any program creates them with; the umask takes away from it."""
-
-OTHER_CONTENT: Final = "holds something else by now (its SHA-256 differs)"
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -91,7 +91,7 @@ class NewFile:
     def _placed(self) -> str:
         """Its name, under which it stands there by now."""
         for number in count(1):
-            name = self._name if number == 1 else numbered(self._name, number)
+            name = numbered(self._name, number)
             if self._is_taken(name):
                 if self._is_same(name):
                     return name
@@ -117,7 +117,7 @@ class NewFile:
             os.close(descriptor)
             return False
         with os.fdopen(descriptor, "rb") as file:
-            return checksum_of(file.read) == self._hash.hexdigest()
+            return file_digest(file, "sha256").hexdigest() == self._hash.hexdigest()
 
     def _has_linked(self, name: str) -> bool:
         """Gives it the name, unless something else has got that meanwhile."""
@@ -167,27 +167,15 @@ def folder_fault(folder: str) -> str | None:
 
 
 def flaw_of(saved: SavedFile) -> str | None:
-    """What is wrong with the file that was saved so; None where it is what it was."""
+    """What is wrong with the file or object that was saved so; None where it is what it was."""
+    place = ObjectUrl(saved.file) if is_object_url(saved.file) else Path(saved.file)
     try:
-        with Path(saved.file).open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
+        with place.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
             if size != saved.bytes:
                 return f"has {size:,} bytes, and had {saved.bytes:,}"
-            return None if checksum_of(file.read) == saved.sha256 else OTHER_CONTENT
-    except FileNotFoundError:
-        return "is not there"
+            file.seek(0)
+            is_same = file_digest(file, "sha256").hexdigest() == saved.sha256
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
-
-
-def checksum_of(read: Callable[[int], bytes]) -> str:
-    """The SHA-256 of what `read` gives, piece by piece."""
-    found = sha256()
-    for piece in _pieces(read):
-        found.update(piece)
-    return found.hexdigest()
-
-
-def _pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    while piece := read(MIB):
-        yield piece
+        return "is not there" if is_missing(error) else f"cannot be read ({error.strerror})"
+    return None if is_same else "holds something else by now (its SHA-256 differs)"

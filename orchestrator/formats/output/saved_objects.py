@@ -16,9 +16,9 @@ from orchestrator.core.outputs.save_rules import numbered
 from orchestrator.core.outputs.saved_members import SavedFile
 from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.errors import StorageError
-from orchestrator.formats.output.saved_files import OTHER_CONTENT, NewFile, checksum_of, flaw_of, folder_fault
+from orchestrator.formats.output.saved_files import NewFile, flaw_of, folder_fault
 from orchestrator.stores.object_url import ObjectUrl
-from orchestrator.stores.store_errors import StoreError, is_missing
+from orchestrator.stores.store_errors import StoreError
 from orchestrator.units import MIB
 
 _PROBE: Final = ".orchestrator"
@@ -68,22 +68,20 @@ class NewObject:
     def commit(self) -> SavedFile:
         """Has it appear; returns what it is."""
         for number in count(1):
-            name = self._name if number == 1 else numbered(self._name, number)
-            url = ObjectUrl(f"{self._folder}/{name}")
+            url = ObjectUrl(f"{self._folder}/{numbered(self._name, number)}")
             saved = SavedFile(file=str(url), bytes=self._bytes, sha256=self._hash.hexdigest())
-            is_taken = url.exists() or not self._has_appeared(url)
-            if not is_taken or flaw_of_object(saved) is None:
+            if self._has_appeared(url) or flaw_of(saved) is None:
                 return saved
         raise AssertionError
 
     def _has_appeared(self, url: ObjectUrl) -> bool:
-        """Puts it there, unless something else has got there meanwhile."""
+        """Puts it there, unless something is there."""
         from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
 
         assert self._file is not None
         self._file.seek(0)
         try:
-            with ObjectReplacement(url) as coming:
+            with ObjectReplacement(url, is_new=True) as coming:
                 while piece := self._file.read(MIB):
                     coming.write(piece)
                 coming.prepare()
@@ -117,22 +115,3 @@ def place_fault(folder: str) -> str | None:
 
     check_object_writable(ObjectUrl(f"{folder.rstrip('/')}/{_PROBE}"))
     return None
-
-
-def flaw_of_saved(saved: SavedFile) -> str | None:
-    """What is wrong with what was saved so; None where it is what it was."""
-    return flaw_of_object(saved) if is_object_url(saved.file) else flaw_of(saved)
-
-
-def flaw_of_object(saved: SavedFile) -> str | None:
-    """The same of an object."""
-    url = ObjectUrl(saved.file)
-    try:
-        size = url.stat().size
-        if size not in (None, saved.bytes):
-            return f"has {size:,} bytes, and had {saved.bytes:,}"
-        with url.open() as stream:
-            found = checksum_of(stream.read)
-    except StoreError as error:
-        return "is not there" if is_missing(error) else f"cannot be read ({error.strerror})"
-    return None if found == saved.sha256 else OTHER_CONTENT

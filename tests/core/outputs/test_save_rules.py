@@ -128,4 +128,5 @@ def test_two_ids_have_two_names_that_are_single_parts_of_a_path(one: str, other:
 
 
 def test_a_name_that_is_taken_gets_a_number_before_its_ending() -> None:
+    assert numbered("a.png", 1) == "a.png"
     assert [numbered(name, 2) for name in ("a.png", "a", "a.tar.gz")] == ["a-2.png", "a-2", "a.tar-2.gz"]

@@ -16,15 +16,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a file of the same size is taken for the one that was to be saved",
         path="orchestrator/formats/output/saved_files.py::NewFile._is_same",
-        old="return checksum_of(file.read) == self._hash.hexdigest()",
+        old='return file_digest(file, "sha256").hexdigest() == self._hash.hexdigest()',
         new="return True",
         tests=(f"{FILES}::test_one_of_the_same_size_is_told_apart_by_what_is_in_it",),
     ),
     Fault(
         name="an object takes the place of somebody else's",
-        path="orchestrator/formats/output/saved_objects.py::NewObject.commit",
-        old="is_taken = url.exists() or not self._has_appeared(url)",
-        new="is_taken = not self._has_appeared(url)",
+        path="orchestrator/formats/output/saved_objects.py::NewObject._has_appeared",
+        old="ObjectReplacement(url, is_new=True)",
+        new="ObjectReplacement(url)",
         tests=("tests/system/test_saved_objects.py::test_the_same_again_is_the_same_object",),
     ),
     Fault(
