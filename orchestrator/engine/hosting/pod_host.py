@@ -37,7 +37,10 @@ ANSWER_S_MAX: Final = 5.0
 """A pod whose server takes longer to say how it is, is not ready."""
 
 END_LOOK_S: Final = 1.0
-"""Between the first two looks at what is to end, once the process ends; later ones are further apart."""
+END_LOOK_S_MAX: Final = 4.0
+"""Between the first two looks at what is to end, once the process ends, and between later ones at most: a pod that was
+asked for as a process died may come late, and is to be seen to be gone, too.
+"""
 
 HTTP_OK: Final = 200
 
@@ -173,7 +176,7 @@ class PodHost:
             while any(lease.state in OPEN for lease in await self.keeper.leases()):
                 await self.keeper.look({})
                 await anyio.sleep(pause_s)
-                pause_s *= 2
+                pause_s = min(2 * pause_s, END_LOOK_S_MAX)
         return [self._came(lease) for lease in await self.keeper.leases() if lease.id in before]
 
     def _came(self, lease: PodLease) -> EndedPod:

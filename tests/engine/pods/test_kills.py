@@ -17,6 +17,8 @@ from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.paid_pods import left_paid
 from orchestrator.api.inspect.status import latest
 from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
+from orchestrator.engine.hosting.lent_bounds import PutBack
+from orchestrator.engine.hosting.pod_host import MAY_BE_PAID, EndedPod
 from orchestrator.ledger import read_ledger
 from tests.engine.pods.workplace import (
     TEMPLATE,
@@ -97,6 +99,39 @@ def test_after_a_kill_tidy_leaves_no_pod_that_is_paid(tmp_path: Path, step: str,
     assert all(each.is_put_back for each in found), found
     assert place.running == []
     assert place.world(place.tidy) == []
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["late", "never"])
+def test_tidy_waits_for_a_pod_that_was_asked_for_as_its_process_died_and_says_so_where_it_may_still_come(
+    tmp_path: Path, comes: bool
+) -> None:
+    place, left, crash = Workplace(tmp_path), list[httpx.Request](), Crash()
+    found: list[PutBack | EndedPod] = []
+
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        if is_create(request):
+            left.append(request)
+            await crash.here()
+        return None
+
+    async def come() -> None:
+        await anyio.sleep(8.0)
+        await place.way.handle_async_request(left[0])
+
+    async def tidy() -> None:
+        async with anyio.create_task_group() as group:
+            if comes:
+                group.start_soon(come)
+            found.extend(await place.tidy())
+
+    place.way.before = before
+    assert dies(place, crash)
+    place.world(tidy)
+    assert (left[0].method, place.pods) == ("POST", {})
+    assert [(each.is_put_back, each.outcome) for each in found] == [
+        (True, "it is gone") if comes else (False, MAY_BE_PAID),
+        (False, MAY_BE_PAID),
+    ]
 
 
 @pytest.mark.slow

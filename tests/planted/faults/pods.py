@@ -77,6 +77,15 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_KILLS}::test_a_pod_that_was_made_and_never_heard_of_is_found_by_the_next_run_and_not_made_again",),
     ),
     Fault(
+        name="who tidies looks too seldom for a pod that comes late",
+        path="orchestrator/engine/hosting/pod_host.py::PodHost.tidy",
+        old="pause_s = min(2 * pause_s, END_LOOK_S_MAX)",
+        new="pause_s *= 2",
+        tests=(
+            f"{_KILLS}::test_tidy_waits_for_a_pod_that_was_asked_for_as_its_process_died_and_says_so_where_it_may_still_come",
+        ),
+    ),
+    Fault(
         name="pods are not paid out of the budget",
         path="orchestrator/engine/sending/spending.py::Spending.budgets",
         old="standing=self._standing(run.id, settings),",
