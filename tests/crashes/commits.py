@@ -9,20 +9,17 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-import httpx
-
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from tests.engine.process import Process, process
+from tests.engine.process import Process, process, reached_by_webhooks
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
 from tests.simulation.long_work import LongWork
 from tests.simulation.run import Crash, run, run_until_crash
-from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import SimulatedService, Work, echo
 
 JOBS = 3
@@ -86,13 +83,8 @@ class World:
                     webhooks=True,
                     commits=commits,
                 ) as p,
+                reached_by_webhooks(p, self.service),
             ):
-                hooks = httpx.AsyncClient(transport=SimulatedTransport(p.listener))
-
-                async def receive(url: str, body: bytes) -> int:
-                    return (await hooks.post(url, content=body)).status_code
-
-                self.service.receiver = receive
                 await p.begin()
                 await p.finish()
                 await last(p)

@@ -49,7 +49,8 @@ from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.rows import empty_ledger, rows
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import CommitWatch, async_creator
-from tests.simulation.world import ENDPOINT, URL
+from tests.simulation.transport import SimulatedTransport
+from tests.simulation.world import ENDPOINT, URL, SimulatedService
 
 KEY = bytes(range(KEY_BYTES))
 PATIENCE_S = 7_200.0
@@ -274,6 +275,20 @@ async def process(
         async with engine.working():
             yield Process(engine, await engine.host.take_on(run), clock, heard, is_local=is_local)
             engine.groups.in_flight.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def reached_by_webhooks(
+    p: Process, service: SimulatedService, way: httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[None]:
+    """What `service` posts reaches `p`, by that `way` or at once; nobody listens any more on leaving."""
+    async with httpx.AsyncClient(transport=way or SimulatedTransport(p.listener)) as hooks:
+
+        async def receive(url: str, body: bytes) -> int:
+            return 503 if hooks.is_closed else (await hooks.post(url, content=body)).status_code
+
+        service.receiver = receive
+        yield
 
 
 def why_blocked(endpoint: Endpoint, run: int, controls: RunControls = RunControls()) -> str | None:  # noqa: B008  it is frozen

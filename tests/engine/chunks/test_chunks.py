@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -15,9 +14,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.chunks.travelling import BY_ID, CHUNKS, POISON, Handler
-from tests.engine.process import Process, process
+from tests.engine.process import Process, process, reached_by_webhooks
 from tests.simulation.clock import VirtualClock
-from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -39,13 +37,8 @@ async def at_work(
     async with (
         service.serving(),
         process(folder / "db", transport, clock=clock, jobs=rows, settings=settings, webhooks=webhooks) as p,
-        httpx.AsyncClient(transport=SimulatedTransport(p.listener)) as hooks,
+        reached_by_webhooks(p, service),
     ):
-
-        async def receive(url: str, body: bytes) -> int:
-            return 503 if hooks.is_closed else (await hooks.post(url, content=body)).status_code
-
-        service.receiver = receive if webhooks else None
         await p.begin()
         yield p, service
 

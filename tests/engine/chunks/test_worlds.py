@@ -7,7 +7,6 @@ import random
 from functools import partial
 from pathlib import Path
 
-import httpx
 import msgspec
 import pytest
 
@@ -17,10 +16,9 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import AtCommit, audited
 from tests.engine.chunks.travelling import POISON, Handler
-from tests.engine.process import Process, process
+from tests.engine.process import Process, process, reached_by_webhooks
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
-from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import SimulatedService
 
 SPOILS = {"fewer", "more", "swapped", "double", "foreign"}
@@ -93,13 +91,8 @@ class DrawnWorld:
                 webhooks=self.webhooks,
                 commits=commits,
             ) as p,
-            httpx.AsyncClient(transport=SimulatedTransport(p.listener)) as hooks,
+            reached_by_webhooks(p, self.service),
         ):
-
-            async def receive(url: str, body: bytes) -> int:
-                return 503 if hooks.is_closed else (await hooks.post(url, content=body)).status_code
-
-            self.service.receiver = receive if self.webhooks else None
             await p.begin()
             await p.finish()
             await self.check(p)

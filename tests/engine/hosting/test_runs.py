@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import httpx
 import pytest
 
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -11,7 +10,7 @@ from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.settings.run_settings import RunSettings
-from tests.engine.process import process
+from tests.engine.process import process, reached_by_webhooks
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import running_loop
 from tests.simulation.transport import SimulatedTransport
@@ -65,13 +64,8 @@ async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_
             limits=LIMITS,
             webhooks=True,
         ) as p,
-        httpx.AsyncClient(transport=SimulatedTransport(p.listener, travel_s=travel_s, down=lambda: is_down)) as hooks,
+        reached_by_webhooks(p, service, SimulatedTransport(p.listener, travel_s=travel_s, down=lambda: is_down)),
     ):
-
-        async def receive(url: str, body: bytes) -> int:
-            return 503 if hooks.is_closed else (await hooks.post(url, content=body)).status_code
-
-        service.receiver = receive
         await p.begin()
         await p.finish()
         assert await p.counts() == {"succeeded": jobs}
@@ -89,13 +83,8 @@ async def test_lost_answers_are_paid_again_only_where_nobody_told_of_them(tmp_pa
     async with (
         service.serving(),
         process(tmp_path / "db", service.transport(), clock=clock, jobs=jobs, webhooks=webhooks) as p,
-        httpx.AsyncClient(transport=SimulatedTransport(p.listener)) as hooks,
+        reached_by_webhooks(p, service),
     ):
-
-        async def receive(url: str, body: bytes) -> int:
-            return (await hooks.post(url, content=body)).status_code
-
-        service.receiver = receive
         await p.begin()
         await p.finish()
         counts = await p.counts()

@@ -4,17 +4,15 @@ import random
 from pathlib import Path
 
 import anyio
-import httpx
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
-from tests.engine.process import Process, process
+from tests.engine.process import Process, process, reached_by_webhooks
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash
-from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import ENDPOINT, SimulatedService
 
 JOBS = 25
@@ -89,13 +87,8 @@ def test_a_killed_program_loses_nothing_and_pays_again_only_for_what_is_uncertai
                 webhooks=webhooks,
                 delay=killer.delay,
             ) as p,
+            reached_by_webhooks(p, service),
         ):
-            hooks = httpx.AsyncClient(transport=SimulatedTransport(p.listener))
-
-            async def receive(url: str, body: bytes) -> int:
-                return (await hooks.post(url, content=body)).status_code
-
-            service.receiver = receive
             await p.begin()
             await p.finish()
             await anyio.sleep(25)  # late webhooks
