@@ -133,9 +133,7 @@ class RunPods:
 
 
 def _priced(amount: float, count: int, what: str) -> Price:
-    return Price(
-        amount * count, f"as the catalog says of {count} {what}" if count > 1 else f"as the catalog says of {what}"
-    )
+    return Price(amount * count, f"as the catalog says of {what if count == 1 else f'{count} {what}'}")
 
 
 def _seen(pod: Pod) -> ListedPod:

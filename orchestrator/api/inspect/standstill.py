@@ -74,8 +74,8 @@ async def _found(engine: Engine, session: RunSession) -> Finding | None:
             state = await service_state(service, run.service_url, session.run.endpoint, within_s=ASK_S_MAX)
             facts = msgspec.structs.replace(facts, services=[state])
             hold = session.blocked_by
-            causes = [each for each in findings(facts) if hold is None or each.sentence != hold.sentence]
-            found = next(iter(causes), None)  # why that is so, if anything
+            causes = (each for each in findings(facts) if hold is None or each.sentence != hold.sentence)
+            found = next(causes, None)  # why that is so, if anything
         except OrchestratorError:  # renamed or deleted meanwhile, or a ledger that cannot be read: others tell
             return None
     return found

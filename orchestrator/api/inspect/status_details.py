@@ -32,9 +32,9 @@ async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus
     if run.settings.via is not Via.BATCH:
         return status
     of_run = await ledger.runs.batches.of_run(run.id)
-    told = {each.batch or "": each for each in status.batches}
+    told: dict[str | None, BatchStatus] = {each.batch: each for each in status.batches if each.batch is not None}
     before = max((each.overtakes_before for each in of_run), default=0)
-    found = [told.get(each.remote_id or "-") or await _counted(ledger, each, before) for each in of_run]
+    found = [told.get(each.remote_id) or await _counted(ledger, each, before) for each in of_run]
     return msgspec.structs.replace(status, batches=tuple(found))
 
 

@@ -31,9 +31,8 @@ def observed_start(leases: Iterable[PodLease]) -> tuple[int, str]:
     took_us = [each.ready_at - each.wanted_at for each in leases if each.ready_at is not None][:STARTS_LOOKED_AT]
     if not took_us:
         return START_US_ASSUMED, "assumed"
-    return sorted(took_us)[len(took_us) // 2], f"as the latest {len(took_us)} took" if len(
-        took_us
-    ) > 1 else "as one took"
+    how = "as one took" if len(took_us) == 1 else f"as the latest {len(took_us)} took"
+    return sorted(took_us)[len(took_us) // 2], how
 
 
 def begun_later(found: Forecast, pods: KnownPods) -> Forecast:
