@@ -19,6 +19,7 @@ from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.sqlite.file_locks import holder, locked_since
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
@@ -74,6 +75,14 @@ class Ledger:
         await self.jobs.claims.prepare(latest)
         self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
         self.place = LedgerFiles(self.path)
+
+    async def holder(self) -> str | None:
+        """Who works on the ledger now, as text for people; None if nobody does."""
+        return holder(self.path)
+
+    async def taken_at(self) -> int | None:
+        """When somebody last began to work on it (microseconds UTC); None where that is not known."""
+        return locked_since(self.path)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -11,7 +11,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
@@ -97,7 +97,7 @@ async def brakes_beside(
 ) -> RunBrakeStatus:
     """The same, where it is known how many jobs of `run` there are by state, and what it costs."""
     kept, own = await ledger.jobs.brakes.of(run.id), costs.own
-    held_by, state = holder(ledger.path), kept.kept.breaker
+    held_by, state = await ledger.holder(), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     holds = (beat.report.of(run.id).blocked_by for beat in beats)
     hold = next((each for each in holds if each is not None), None)

@@ -13,7 +13,7 @@ from orchestrator.api.outcomes.output_places import check_outputs
 from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, command_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
@@ -71,7 +71,7 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
     """Looks at the ledger, beside whoever works on it. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         size = await opened.reports.upkeep.size()
-        held_by = holder(ledger)
+        held_by = await opened.holder()
         beats = [beat for beat in await opened.runs.heartbeats.all() if held_by and beat.is_fresh(opened.now())]
         return LedgerInfo(
             ledger=str(ledger),
@@ -188,12 +188,12 @@ async def stop(ledger: Path, dependencies: Dependencies | None = None) -> Stoppe
     Raises `UsageError` where there is no ledger, and where a program of somebody's works on it, which ends itself.
     """
     async with beside(ledger, dependencies) as opened:
-        was = holder(ledger)
+        was = await opened.holder()
         if was is None:
             return Stopped(ledger=str(ledger), was=None, ended=True)
         answer = await ask_process(opened, Action.STOP, asked=asker_of(dependencies))
         with anyio.move_on_after(ENDED_S_MAX):
-            while holder(ledger) == was:  # noqa: ASYNC110  the system has no event for it
+            while await opened.holder() == was:  # noqa: ASYNC110  the system has no event for it
                 await anyio.sleep(LOOK_S)
-        now = holder(ledger)
+        now = await opened.holder()
         return Stopped(ledger=str(ledger), was=was, ended=now != was, outcome=answer.outcome, holder=now)

@@ -10,7 +10,7 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.endpoints import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
@@ -98,7 +98,7 @@ async def limits_reset(
 async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimitStatus:
     """The limits of the endpoint that is `number` in the ledger."""
     chosen = (await ledger.runs.limits.all()).get(number, {})
-    held_by = holder(ledger.path)
+    held_by = await ledger.holder()
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     its_runs = [run for run in runs if run.endpoint_id == number]
     return EndpointLimitStatus(

@@ -14,7 +14,7 @@ from orchestrator.core.jobs.lifecycle import ended, unfinished
 from orchestrator.core.pipelines.flow_lifecycle import BEGUN, ENDED, FlowKind, FlowState
 from orchestrator.core.pipelines.overlap_policy import BackfillPace, backfill_left_us
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.overviews.flow_summaries import BackfilledFlows
 from orchestrator.views.pages.pipelines import BackfillLine
 
@@ -30,7 +30,7 @@ async def backfills_list(
     """Those of all pipelines, or of that one. Raises `UsageError` where there is no ledger, or no such pipeline."""
     async with looking_at(ledger, dependencies) as opened:
         of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
-        return await backfill_lines(opened, holder(ledger), pipeline=of)
+        return await backfill_lines(opened, await opened.holder(), pipeline=of)
 
 
 async def backfill_lines(

@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.schedule_calendar import instant_of
 from orchestrator.core.text.name_match import meant_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
@@ -56,7 +56,7 @@ async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None =
     async with looking_at(ledger, dependencies) as opened:
         flow = await flow_named(opened, name)
         stages = await opened.flows.stages([flow.id])
-        return await flow_of_runs(opened, flow, stages, await stage_runs(opened, holder(ledger), stages))
+        return await flow_of_runs(opened, flow, stages, await stage_runs(opened, await opened.holder(), stages))
 
 
 async def stage_runs(ledger: Ledger, held_by: str | None, stages: Sequence[StageRow]) -> Mapping[int, RunStatus]:
@@ -154,7 +154,7 @@ async def pipeline_named(ledger: Ledger, name: str) -> Defined:
 
 async def hand_over(ledger: Ledger) -> str | None:
     """Whoever works on the ledger carries out what is due; returns who that is."""
-    if holder(ledger.path) is None:
+    if await ledger.holder() is None:
         return None
     return (await ask_process(ledger, Action.TICK)).by
 

@@ -15,7 +15,7 @@ from orchestrator.core.pipelines.schedule_calendar import next_fires
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.views.flows import ScheduleHistory, ScheduleStatus, ScheduleTrouble
@@ -130,7 +130,7 @@ async def schedules_check(
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:
         chosen = await opened.flows.pipelines.all() if name is None else [await pipeline_named(opened, name)]
-        held_by = holder(ledger)
+        held_by = await opened.holder()
         return [
             ScheduleTrouble(pipeline=state.name, kind=kind, text=with_its_ledger(text, ledger))
             for state in await pipeline_states(opened, chosen)

@@ -16,7 +16,7 @@ from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.foreground.run_log import LogBook
 from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_up
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
-from orchestrator.api.hosting.follower import FollowedRun, as_it_is
+from orchestrator.api.hosting.follower import FollowedRun, as_it_is, followed_run
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import ask_process, beside
@@ -125,8 +125,8 @@ class Foreground:
         host = self._host
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
             run, settings = await self._found(ledger)
-            check_not_local(run, host.path)
-            followed = FollowedRun(ledger, run, host.dependencies.clock, self._console)
+            await check_not_local(run, ledger)
+            followed = await followed_run(ledger, run, host.dependencies.clock, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
             async with anyio.create_task_group() as joining:

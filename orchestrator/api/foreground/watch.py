@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api.foreground.summary import snapshot_of
-from orchestrator.api.hosting.follower import FollowedRun
+from orchestrator.api.hosting.follower import FollowedRun, followed_run
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -29,7 +29,7 @@ async def watch(
     began_at = given.clock.now()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        followed = FollowedRun(opened, run, given.clock, console, silent=SILENT_ADVICE)
+        followed = await followed_run(opened, run, given.clock, console, silent=SILENT_ADVICE)
 
         def look() -> Snapshot:
             now = given.clock.now()

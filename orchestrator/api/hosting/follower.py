@@ -13,7 +13,7 @@ from orchestrator.engine.hosting.served_run import ServedRun, totals
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.errors import StoppedError, StorageError
-from orchestrator.ledger import Ledger, holder, is_locked_here
+from orchestrator.ledger import Ledger, is_locked_here
 from orchestrator.ledger.commands.command_types import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
@@ -62,12 +62,14 @@ _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0,
 
 
 class FollowedRun(ServedRun):
-    """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date.
+    """`run` of `ledger`, which is open beside the process that works on it, `holder`. `serve` keeps it up to date.
 
     `silent` is what there is to say should that process stand still.
     """
 
-    def __init__(self, ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str = TAKES_PLACE) -> None:
+    def __init__(
+        self, ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str, holder: str | None
+    ) -> None:
         super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=clock))
         self._ledger = ledger
         self._console = console
@@ -87,7 +89,7 @@ class FollowedRun(ServedRun):
         self._sent_before: Counter[str] = Counter()
         """What the process that is followed had sent before: nothing, but for the first one."""
 
-        self.holder = holder(ledger.path)
+        self.holder = holder
         """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
 
     @property
@@ -140,7 +142,7 @@ class FollowedRun(ServedRun):
             if version != known:
                 known = version
                 await self.look()
-            self._look_at_holder()
+            await self._look_at_holder()
             await anyio.sleep(LOOK_S)
 
     async def look(self) -> None:
@@ -183,8 +185,8 @@ class FollowedRun(ServedRun):
             self._asked_of = self._process
             await self._ledger.commands.ask(Action.SERVE, run=self.run.id)
 
-    def _look_at_holder(self) -> None:
-        held_by = holder(self._ledger.path)
+    async def _look_at_holder(self) -> None:
+        held_by = await self._ledger.holder()
         if held_by != self.holder:
             self.holder, self._heard_at = held_by, self._ledger.now()
             self.progress.nudge()
@@ -195,3 +197,10 @@ class FollowedRun(ServedRun):
                 f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; "
                 f"{self._silent_advice}"
             )
+
+
+async def followed_run(
+    ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str = TAKES_PLACE
+) -> FollowedRun:
+    """`run` as whoever works on `ledger` now serves it."""
+    return FollowedRun(ledger, run, clock, console, silent=silent, holder=await ledger.holder())

@@ -22,7 +22,7 @@ from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError
-from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
+from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
@@ -89,7 +89,7 @@ class Host:
         whoever has the lock can never let go.
         """
         while not is_left():
-            if holder(self.path) is None:
+            if await ledger.holder() is None:
                 check_place(ledger)  # that may be why whoever worked has ended
                 try:
                     held.enter_context(self.lock())

@@ -22,7 +22,7 @@ from orchestrator.core.service.profiles import address_of, is_by_url, is_same_ac
 from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
-from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
+from orchestrator.ledger import Ledger, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
@@ -94,7 +94,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     """What the ledger says of its runs, or of one, or of those at one endpoint. Raises `UsageError` where there is no
     such run.
     """
-    held_by, now = holder(ledger.path), ledger.now()
+    held_by, now = await ledger.holder(), ledger.now()
     only = None if name is None else await run_named(ledger, name)
     seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
     runs = [run for run in seen.runs if run.accepted and endpoint in (None, run.endpoint)]
@@ -114,7 +114,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
         return replace(found, waited_us=now - since[run.id]) if run.id in since else found
 
     return Facts(
-        ledger=ledger_state(ledger.path, seen, held_by, now),
+        ledger=await ledger_state(ledger, seen, held_by, now),
         webhook_url=present.webhook_url,
         raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
         paid_pods=await paid_pods(ledger),

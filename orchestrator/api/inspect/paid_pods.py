@@ -7,7 +7,7 @@ from typing import NamedTuple
 from orchestrator.api.runs.run_costs import AT_SERVICE
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.pods.paid_pod import PaidPod, paid_pod
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 
 
 async def paid_pods(ledger: Ledger) -> list[PaidPod]:
@@ -36,7 +36,7 @@ async def left_paid(path: Path) -> LeftPaid:
     where there is no ledger.
     """
     async with read_ledger(path) as ledger:
-        if holder(path) is not None:
+        if await ledger.holder() is not None:
             return LeftPaid([], [])
         raised = [each.shown for each in await ledger.runs.scaling_overrides.all()]
         return LeftPaid(raised, await paid_pods(ledger))

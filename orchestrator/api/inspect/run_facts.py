@@ -14,7 +14,7 @@ from orchestrator.core.diagnosis.facts import LedgerState, MemberTrouble, RunSta
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.pools.member_health import MemberState
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
-from orchestrator.ledger import locked_since
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
@@ -30,10 +30,10 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 """What nobody but a process at work carries out, and the next one still does."""
 
 
-def ledger_state(path: Path, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
-    """Who works on the ledger at `path`, and for how long that process has said nothing."""
-    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), locked_since(path) or 0))
-    return LedgerState(path=str(path), holder=held_by, silent_us=max(0, now - spoke_at))
+async def ledger_state(ledger: Ledger, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
+    """Who works on the ledger, and for how long that process has said nothing."""
+    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), await ledger.taken_at() or 0))
+    return LedgerState(path=str(ledger.path), holder=held_by, silent_us=max(0, now - spoke_at))
 
 
 def wording(path: Path, services: Mapping[str, str]) -> Wording:

@@ -19,7 +19,7 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.ledger import Ledger, holder, locked_since, read_ledger
+from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
@@ -44,7 +44,7 @@ async def names(ledger: Path) -> list[str]:
 async def status(ledger: Path) -> list[RunStatus]:
     """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
-        return await runs_now(opened, holder(ledger))
+        return await runs_now(opened, await opened.holder())
 
 
 async def latest(ledger: Path, most: int | None) -> RunsShown:
@@ -54,7 +54,7 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
     Raises `UsageError` where there is no ledger.
     """
     async with read_ledger(ledger) as opened:
-        held_by = holder(ledger)
+        held_by = await opened.holder()
         among = None if most is None else await opened.runs.most_wanted(most)
         runs = await runs_now(opened, held_by, among=among)
         number, jobs = await opened.runs.totals()
@@ -86,7 +86,7 @@ async def show(ledger: Path, name: str | None) -> RunStatus:
     """The run `name`, or the only one. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
-        [found] = await runs_now(opened, holder(ledger), among=[run.id])
+        [found] = await runs_now(opened, await opened.holder(), among=[run.id])
         return found
 
 
@@ -106,7 +106,7 @@ async def runs_now(
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     rates = await rates_of_late(ledger, seen, now) if held_by else {}
     look = _Look(path=ledger.path, now=now, held_by=held_by, safe_s=safe_s, rates=rates)
-    worked_on = ledger_state(ledger.path, seen, held_by, now)
+    worked_on = await ledger_state(ledger, seen, held_by, now)
 
     def found_of(run: Run) -> tuple[Finding, ...]:
         if not unfinished(seen.counts.get(run.id, {})) and run.id not in seen.pending:
@@ -127,7 +127,7 @@ async def picture(
     """
     now = ledger.now()
     seen = await ledger.reports.overview(among=among)
-    said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
+    said = _at_present(seen, now, await ledger.taken_at() or 0) if held_by else ProcessReport()
     return seen, said, await safe_by_run(ledger, seen, said, now)
 
 

@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.notifications import iso
 from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
-from orchestrator.ledger import Ledger, holder, is_made
+from orchestrator.ledger import Ledger, is_made
 from orchestrator.ledger.monitoring.abandonments import OwedNumbers
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
@@ -110,7 +110,7 @@ class AbandonmentWatch:
     async def _why(self, ledger: Ledger, heard_at: int) -> str:
         last = last_of(await ledger.runs.heartbeats.all())
         who = "whoever worked on it" if last is None else last.process
-        if holder(self.path) is not None:
+        if await ledger.holder() is not None:
             return f"nobody works on it: {who} holds the ledger, and has done nothing since {iso(heard_at)}"
         why = last.why if last is not None and last.why else UNEXPLAINED
         return f"nobody works on it: {who} ended at {iso(heard_at)}, {why}"

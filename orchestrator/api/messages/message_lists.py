@@ -7,7 +7,7 @@ from typing import Final
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.outbox import Message, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.views.flows import MessageLine, MessagePage, MessageStanding, TargetLine
@@ -45,7 +45,7 @@ async def messages_list(
 ) -> MessagePage:
     """The same of the ledger at that path."""
     async with beside(ledger, dependencies) as opened:
-        return await message_page(opened, holder(ledger), most=most, waiting=waiting)
+        return await message_page(opened, await opened.holder(), most=most, waiting=waiting)
 
 
 async def _targets(ledger: Ledger) -> tuple[TargetLine, ...]:

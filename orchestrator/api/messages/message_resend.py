@@ -7,7 +7,7 @@ from typing import Final
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.outbox import Messages
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -40,7 +40,7 @@ async def resend_now(
 
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
-        number, by = await _due_again(opened, message, given.asked), holder(ledger)
+        number, by = await _due_again(opened, message, given.asked), await opened.holder()
         if by is not None or not number:
             return Resent(messages=number, by=by)
         sender = await OutsideSender.of(opened, connection, given)

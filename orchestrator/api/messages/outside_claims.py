@@ -4,7 +4,7 @@ and for how long the message is its own.
 
 from typing import Final
 
-from orchestrator.ledger import Ledger, holder, locked_since
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.units import MINUTE_US
 
@@ -17,7 +17,7 @@ async def silent_since(ledger: Ledger) -> int | None:
     has just begun to.
     """
     heard_at = max((beat.beaten_at for beat in await ledger.runs.heartbeats.all()), default=0)
-    if holder(ledger.path) is None:
+    if await ledger.holder() is None:
         return heard_at
-    heard_at = max(heard_at, locked_since(ledger.path) or 0)
+    heard_at = max(heard_at, await ledger.taken_at() or 0)
     return None if ledger.now() - heard_at <= STALE_US else heard_at

@@ -10,7 +10,7 @@ from orchestrator.api.outcomes.result_files import check_is_there, file_outcome,
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.writers import form_of, sink_of
-from orchestrator.ledger import holder, read_ledger
+from orchestrator.ledger import read_ledger
 from orchestrator.settings.command_requests import ResultsRequest
 from orchestrator.settings.words_and_defaults import OutputFormat
 
@@ -27,7 +27,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
         raise UsageError("--follow prints rows as they come, and Parquet has its columns first; take another format")
     async with read_ledger(request.ledger) as opened:
         # One without an intake is being read at this moment, or was refused and has left nothing but its name.
-        is_read = holder(request.ledger) is not None
+        is_read = await opened.holder() is not None
         run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
         include = await included(opened, run.id, request.include)
         form = form_of(Path(), request.writing, include, is_errors=is_errors)

@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.need_facts import Need, NeedFacts, PipelineState, RunPlace
 from orchestrator.core.diagnosis.needs import needs
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.views.pages.needs import NeedLine
 
@@ -26,7 +26,7 @@ RUNS_MAX: Final = 200
 async def needs_of(ledger: Path) -> tuple[NeedLine, ...]:
     """What needs a person, of the ledger at that path. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
-        return tuple(map(need_line, await needs_now(opened, holder(ledger))))
+        return tuple(map(need_line, await needs_now(opened, await opened.holder())))
 
 
 async def needs_now(
@@ -59,7 +59,7 @@ async def needs_now(
     if states is None:
         states = await pipeline_states(ledger, await ledger.flows.pipelines.all())
     problem = await ledger.flows.run_outbox.problem()
-    worked_on = ledger_state(ledger.path, seen, held_by, now)
+    worked_on = await ledger_state(ledger, seen, held_by, now)
     facts = NeedFacts(
         diagnosis=Facts(
             ledger=msgspec.structs.replace(worked_on, free_bytes=free_bytes(ledger.path)),

@@ -274,7 +274,7 @@ class PipelineCalls(OpenLedger):
             with anyio.move_on_after(1):
                 await orc.serve()
         """
-        await self._open_session.flows.fire()
+        await self._open_session.flows.fire(self._open_session.ledger)
 
 
 @overload

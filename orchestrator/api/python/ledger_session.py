@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.api.hosting.follower import FollowedRun, as_it_is, warn_if_still
+from orchestrator.api.hosting.follower import FollowedRun, as_it_is, followed_run, warn_if_still
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_console import LogConsole
@@ -210,9 +210,9 @@ class LedgerSession:
                 found = found or AttachedRun(await self._session(self._engine, run))
                 await self._take_over(self._engine, found)
             else:
-                check_not_local(run, self.path)
+                await check_not_local(run, self.ledger)
                 if found is None:
-                    followed = FollowedRun(self.ledger, run, self.dependencies.clock, self.console)
+                    followed = await followed_run(self.ledger, run, self.dependencies.clock, self.console)
                     found = AttachedRun(followed)
                     self._followers[run.id] = self.background.start(followed.serve)
                 assert isinstance(found.standing, FollowedRun)

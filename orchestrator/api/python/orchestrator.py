@@ -25,7 +25,6 @@ from orchestrator.api.runs.keyword_options import (
 )
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.planning.plan_types import Plan
-from orchestrator.ledger import holder
 from orchestrator.settings import run_request
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views.status import RunStatus
@@ -139,7 +138,7 @@ class Orchestrator(PipelineCalls):
     async def status(self) -> list[RunStatus]:
         """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""
         session = self._open_session
-        return await runs_now(session.ledger, holder(session.path))
+        return await runs_now(session.ledger, await session.ledger.holder())
 
     async def map(
         self,

@@ -12,7 +12,7 @@ from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 
 NEWS_S_MAX: Final = 30.0
@@ -47,7 +47,7 @@ class ProgramFlows:
         else:
             self._asked_of = (await ask_process(ledger, Action.TICK)).by
 
-    async def fire(self) -> None:
+    async def fire(self, ledger: Ledger) -> None:
         """Fires, and serves every run of the ledger, until cancelled: as soon as nobody else works on it.
 
         Raises `UsageError` where the program does so already.
@@ -61,9 +61,8 @@ class ProgramFlows:
                 await self._engine.host.serve_all()
                 self._scheduler.take_up(Firing.ALWAYS)
             else:
-                host.console.info(
-                    f"{holder(host.path)} works on this ledger; this program serves it once that has ended"
-                )
+                held_by = await ledger.holder()
+                host.console.info(f"{held_by} works on this ledger; this program serves it once that has ended")
             await host.stop.wait()
         finally:
             self.firing = Firing.ASKED
@@ -100,7 +99,7 @@ class ProgramFlows:
 
     async def _look_at_holder(self, ledger: Ledger) -> None:
         """After a while; who has come into the place of who was asked is asked, too."""
-        if holder(self._host.path) not in (None, self._asked_of):
+        if await ledger.holder() not in (None, self._asked_of):
             await self.carry_out(ledger)
         with anyio.move_on_after(LOOK_S):
             await self._host.stop.wait()

@@ -13,7 +13,7 @@ from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local, is_member
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger import Ledger, command_ledger, holder
+from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.commands.command_repository import ANSWER_S
@@ -111,7 +111,7 @@ async def _control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked
         run=flow.name,
         paused=now.state is FlowState.ON_HOLD,
         cancelled=now.is_cancelled or now.state is FlowState.CANCELLED,
-        holder=holder(ledger.path),
+        holder=await ledger.holder(),
         outcome=f"the flow is {now.state}{', and ends once its runs have' if now.is_cancelled else ''}",
         has_ended=has_ended,
     )
@@ -252,9 +252,9 @@ async def ask_process(
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument, asked=asked)
     wake()
     command = await ledger.commands.one(number)
-    if (held_by := holder(ledger.path)) is not None:
+    if (held_by := await ledger.holder()) is not None:
         command = await ledger.commands.answer(number, within_s=within_s)
-        held_by = holder(ledger.path)  # who has ended meanwhile answers no more
+        held_by = await ledger.holder()  # who has ended meanwhile answers no more
     if command.done_at is None and held_by is None:
         for each in await ledger.commands.pending():  # what was asked before comes first
             if each.id <= number and each.action in LEDGER_CHANGES:

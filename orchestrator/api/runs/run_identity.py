@@ -17,7 +17,7 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.sources import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.formats.templates.field_templates import check_templates
-from orchestrator.ledger import Ledger, holder, no_ledger
+from orchestrator.ledger import Ledger, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
@@ -157,7 +157,7 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console:
 async def _rebind(ledger: Ledger, known: Run, url: str, endpoint: str, *, alone: bool) -> None:
     """Raises `UsageError` where the former endpoint may have taken a job of the run."""
     if not alone:
-        check_not_local(msgspec.structs.replace(known, service_url=url, endpoint=endpoint), ledger.path)
+        await check_not_local(msgspec.structs.replace(known, service_url=url, endpoint=endpoint), ledger)
         await rebind(ledger, known, url, endpoint)
     elif not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
         raise UsageError(MAY_BE_TAKEN.format(known.endpoint))
@@ -192,12 +192,13 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     return msgspec.structs.replace(settings, output=str(output.absolute()), errors=beside, files_at=now)
 
 
-def check_not_local(run: Run, ledger: Path) -> None:
+async def check_not_local(run: Run, ledger: Ledger) -> None:
     """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
     if run.service_url == LOCAL:
+        held_by = await ledger.holder() or "another process"
         raise LedgerBusyError(
-            f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
-            f"{run.name} for this one; wait for it, stop it, or use another {run_request.LEDGER}"
+            f"{ledger.path}: {held_by} works on this ledger, and cannot run {run.endpoint} of {run.name} for"
+            f" this one; wait for it, stop it, or use another {run_request.LEDGER}"
         )
 
 

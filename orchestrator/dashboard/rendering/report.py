@@ -15,7 +15,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.text.wording import counted
 from orchestrator.dashboard.rendering.jinja_environment import STATIC, environment
 from orchestrator.formats.output.atomic_file import Replacement
-from orchestrator.ledger import Connect, holder, read_ledger
+from orchestrator.ledger import Connect, read_ledger
 from orchestrator.views.runs.report import ReportContent, WrittenReport
 
 SIZE_MAX: Final = 300_000
@@ -37,7 +37,7 @@ async def read_report(
 ) -> ReportContent:
     """The report of the run or flow `name` of the ledger at that path. Raises `UsageError`."""
     async with read_ledger(ledger, clock=clock, connect=connect) as opened:
-        return await report_content(opened, holder(ledger), name, shows=shows)
+        return await report_content(opened, await opened.holder(), name, shows=shows)
 
 
 def write_report(report: ReportContent, ledger: Path, zone: tzinfo, output: Path) -> WrittenReport:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from orchestrator.ledger import Ledger, holder, locked_since
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.telemetry.metrics.batch_readings import read_batches
 from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
@@ -23,7 +23,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     """What `ledger` says now, whoever works on it or did. Raises `StorageError`."""
     now, into = ledger.now(), Readings()
     tallies = ledger.reports.tallies
-    held_by, since = holder(ledger.path), locked_since(ledger.path) or 0
+    held_by, since = await ledger.holder(), await ledger.taken_at() or 0
     beats = await ledger.runs.heartbeats.all()
     present = [beat for beat in beats if held_by and beat.is_fresh(now) and beat.beaten_at >= since]
     endpoints = await tallies.endpoints()

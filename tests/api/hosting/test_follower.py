@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from orchestrator.api.foreground.run import run
-from orchestrator.api.hosting.follower import FollowedRun
+from orchestrator.api.hosting.follower import followed_run
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -42,7 +42,7 @@ async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
         async with command_ledger(path, clock=clock, connect=async_creator(path)) as ledger:
             run = await ledger.runs.named("run")
             assert run is not None
-            each = FollowedRun(ledger, run, clock, heard)
+            each = await followed_run(ledger, run, clock, heard)
             async with anyio.create_task_group() as group:
                 group.start_soon(each.serve)
                 yield SimpleNamespace(it=each, ledger=ledger, run=run, clock=clock, heard=heard, lock=lock, path=path)

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.hosting.follower import FollowedRun
+from orchestrator.api.hosting.follower import followed_run
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
@@ -303,6 +303,6 @@ async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(
 
         tasks.start_soon(notice)
         with dispatcher_lock(p.ledger.path, now=p.clock.now()):
-            acknowledged = await FollowedRun(p.ledger, p.run, p.clock, SilentConsole()).ask()
+            acknowledged = await (await followed_run(p.ledger, p.run, p.clock, SilentConsole())).ask()
         assert (acknowledged.outcome, replies) == ("it is served", [])
         tasks.cancel_scope.cancel()

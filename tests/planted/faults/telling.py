@@ -81,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="that nobody works is said while somebody has just begun to",
         path="orchestrator/api/messages/outside_claims.py::silent_since",
-        old="heard_at = max(heard_at, locked_since(ledger.path) or 0)",
+        old="heard_at = max(heard_at, await ledger.taken_at() or 0)",
         new="pass",
         tests=(f"{_WATCH}::test_nobody_is_told_while_somebody_works_and_says_so",),
     ),
