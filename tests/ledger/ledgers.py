@@ -60,11 +60,16 @@ def write_ledger(path: Path, write: Callable[[Ledger], Awaitable[object]], *, cl
 
 @asynccontextmanager
 async def opened(
-    path: Path, *, clock: Clock | None = None, boot: Boot = this_boot, commits: CommitWatch | None = None
+    path: Path,
+    *,
+    clock: Clock | None = None,
+    boot: Boot = this_boot,
+    commits: CommitWatch | None = None,
+    sent: set[str] | None = None,
 ) -> AsyncIterator[Ledger]:
-    """The ledger at `path` on virtual time, its writer at work."""
+    """The ledger at `path` on virtual time, its writer at work; `sent` gets the statements that it executes."""
     clock = clock or VirtualClock()
-    connect = async_creator(path, commits=commits)
+    connect = async_creator(path, commits=commits, sent=sent)
     async with (
         open_ledger(empty_ledger(path), clock=clock, connect=connect, boot=boot) as ledger,
         anyio.create_task_group() as group,

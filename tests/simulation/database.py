@@ -58,6 +58,7 @@ def async_creator(
     commits: CommitWatch | None = None,
     isolation_level: IsolationLevel = None,
     whole: bool = True,
+    sent: set[str] | None = None,
 ) -> Callable[[], Awaitable[aiosqlite.Connection]]:
     """What `sqlalchemy.ext.asyncio.create_async_engine(..., async_creator=)` takes, for the file at `path`.
 
@@ -72,6 +73,7 @@ def async_creator(
         isolation_level: as for `sqlite3.connect`; by default the caller writes BEGIN and COMMIT.
         whole: a statement is one call, as with the ledger's own connections, and not one to execute, one to fetch and
             so on, as with aiosqlite's; worlds are played twice as fast.
+        sent: gets each statement that is executed, as SQLite has it.
     """
     make, raw_type = (_WholeConnection, _RawConnection) if whole else (SimulatedConnection, _CursorKeeper)
 
@@ -79,7 +81,7 @@ def async_creator(
         raw = sqlite3.connect(
             fspath(path), timeout=0, isolation_level=isolation_level, cached_statements=256, factory=raw_type
         )
-        raw.commits = commits
+        raw.commits, raw.sent = commits, sent
         return raw
 
     async def connect() -> aiosqlite.Connection:
@@ -203,10 +205,17 @@ class _RawConnection(sqlite3.Connection):
     """A connection whose commits are watched, and which a crash can take away between two whole statements."""
 
     commits: CommitWatch | None = None
+    sent: set[str] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._changes = 0
+
+    def cursor(self, factory: Any = None) -> Any:
+        cursor = super().cursor(factory or (sqlite3.Cursor if self.sent is None else _NotingCursor))
+        if isinstance(cursor, _NotingCursor):
+            cursor.sent = self.sent
+        return cursor
 
     def commit(self) -> None:
         if self.commits is None or self.total_changes == self._changes:
@@ -242,6 +251,24 @@ class _CursorKeeper(_RawConnection):
         for cursor in tuple(self._cursors):
             cursor.close()
         super().abandon()
+
+
+class _NotingCursor(sqlite3.Cursor):
+    """A cursor that notes what it executes."""
+
+    sent: set[str] | None = None
+
+    def execute(self, sql: str, parameters: Any = (), /) -> Self:
+        self._note(sql)
+        return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any, /) -> Self:
+        self._note(sql)
+        return super().executemany(sql, parameters)
+
+    def _note(self, sql: str) -> None:
+        assert self.sent is not None
+        self.sent.add(sql)
 
 
 class _RawCursor(sqlite3.Cursor):
