@@ -1,0 +1,1 @@
+"""PostgreSQL for tests: a real server, of the tests' own, and databases in it."""

@@ -1,0 +1,66 @@
+"""The server of a run of the tests: one for all of its processes, started by the first one that needs it.
+
+`ORCHESTRATOR_TEST_POSTGRES` names another one, as a URL, whose role may create databases:
+
+    ORCHESTRATOR_TEST_POSTGRES=postgresql://me@db.example/postgres make unit LEDGER=postgresql
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.postgres.keeper import USER
+
+NAMED: Final = "ORCHESTRATOR_TEST_POSTGRES"
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def server_url(shared: Path) -> Iterator[str]:
+    """The URL of a server that is there for as long as any process is in here with the same folder `shared`."""
+    named = os.environ.get(NAMED)
+    if named is not None:
+        yield named
+        return
+    users, place = shared / "postgres.users", shared / "postgres.place"
+    # Locks of the whole process, not of an open file: a process that was forked from this one does not have them.
+    with users.open("a+b") as used, place.open("a+", encoding="utf-8") as told:
+        fcntl.lockf(used, fcntl.LOCK_SH)
+        fcntl.lockf(told, fcntl.LOCK_EX)
+        told.seek(0)
+        data = told.read()
+        keeper = None
+        if not Path(data or "/nowhere").exists():
+            keeper, data = _kept(users)
+            told.truncate(0)
+            told.write(data)
+            told.flush()
+        fcntl.lockf(told, fcntl.LOCK_UN)
+        try:
+            yield f"postgresql://{USER}@/postgres?host={data}"
+        finally:
+            fcntl.lockf(used, fcntl.LOCK_UN)
+            if keeper is not None:
+                keeper.wait()  # and with it for the other processes: so the tests end after their server
+
+
+def _kept(users: Path) -> tuple[subprocess.Popen[str], str]:
+    """A new keeper, and where its server is."""
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "tests.postgres.keeper", users],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert keeper.stdout is not None
+    with keeper.stdout as said:
+        data = said.readline().strip()
+    assert data, "the keeper of the tests' server could not start it; what it said is above"
+    return keeper, data
