@@ -25,13 +25,16 @@ import gc
 import signal
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
 from tests.costs import Costs
 from tests.simulation.loop import VirtualLoop
+
+if TYPE_CHECKING:
+    from tests.postgres.databases import Databases
 
 EXAMPLES = 60
 EXAMPLES_THOROUGH = 2_000
@@ -83,6 +86,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator["Databases"]:
+    """Databases on a server of PostgreSQL that all processes of this run of the tests share."""
+    from tests.postgres.databases import Databases
+    from tests.postgres.server import server_url
+
+    own = tmp_path_factory.getbasetemp()
+    with server_url(own if worker_id == "master" else own.parent) as url:
+        made = Databases(url)
+        yield made
+        made.close()
 
 
 @pytest.fixture(scope="module")

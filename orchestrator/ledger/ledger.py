@@ -10,6 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.command_repository import Commands
+from orchestrator.ledger.database import Database
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews
@@ -18,7 +19,7 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.sqlite.database import Database as FileDatabase
 from orchestrator.ledger.sqlite.file_locks import holder, locked_since
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
@@ -30,7 +31,7 @@ _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 
 
 class Ledger:
-    """One ledger file, open. Made by `open_ledger` (to work on it) or `read_ledger` (to look at it)."""
+    """One ledger, open. Made by `open_ledger` (to work on it) or `read_ledger` (to look at it)."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -56,7 +57,8 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """Where the file is. There must be one: a ledger on a server has none."""
+        assert isinstance(self._database, FileDatabase)
         return self._database.path
 
     def now(self) -> int:
@@ -73,8 +75,12 @@ class Ledger:
         await self._database.open_readers()
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
-        self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
-        self.place = LedgerFiles(self.path)
+        if isinstance(self._database, FileDatabase):
+            self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
+            self.place = LedgerFiles(self.path)
+        else:
+            self.marks = Marks.unkept(floor=latest)
+            self.unmarked = f"{self._database.name}: what has left is marked beside a file, and this is none"
 
     async def holder(self) -> str | None:
         """Who works on the ledger now, as text for people; None if nobody does."""

@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import LedgerVersionError, UsageError
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
-from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, storage_errors
+from orchestrator.ledger.sqlite.database import storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
+
+if TYPE_CHECKING:
+    from orchestrator.ledger.postgres.database import Database as ServerDatabase
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 SCRIPTS: Final = next(
@@ -87,11 +91,32 @@ def migrate(path: Path) -> None:
             _upgrade(connection)
 
 
-def refuse_unknown(path: Path, found: str | None) -> None:
+async def migrate_server(database: "ServerDatabase") -> None:
+    """Brings a ledger on a server to `SCHEMA_VERSION`, creating its tables if need be, in one transaction.
+
+    Raises `LedgerVersionError` for one of a newer program, and `StorageError`.
+    """
+    from orchestrator.ledger.postgres import tables  # noqa: PLC0415  with it comes a dialect that few need
+
+    def bring_up(connection: Connection) -> None:
+        found = tables.version_of(connection)
+        if found == SCHEMA_VERSION:
+            return
+        refuse_unknown(database.name, found)
+        if found is None:
+            tables.create(connection, metadata, SCHEMA_VERSION)
+        else:
+            _upgrade(connection)
+
+    async with database.changing() as connection:
+        await connection.run_sync(bring_up)
+
+
+def refuse_unknown(name: Path | str, found: str | None) -> None:
     """Raises `LedgerVersionError` if `found` is a version that this program does not know."""
     if found is not None and found > SCHEMA_VERSION:
         raise LedgerVersionError(
-            f"{path}: this ledger has version {found}, this program knows up to {SCHEMA_VERSION}; upgrade the program"
+            f"{name}: this ledger has version {found}, this program knows up to {SCHEMA_VERSION}; upgrade the program"
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
@@ -11,12 +12,15 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.errors import LedgerBusyError, UsageError, leading
 from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock, holder
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
+
+if TYPE_CHECKING:
+    from orchestrator.ledger.postgres.connection import Connect as ServerConnect
 
 
 @asynccontextmanager
@@ -31,6 +35,27 @@ async def open_ledger(
     ledger = Ledger(Database(path, connect=connect), clock)
     try:
         await ledger.prepare(boot)
+        yield ledger
+    finally:
+        await ledger.aclose()
+
+
+@asynccontextmanager
+async def open_server_ledger(
+    url: str, *, clock: Clock, connect: "ServerConnect | None" = None
+) -> AsyncIterator[Ledger]:
+    """The ledger in the database at `url`, brought to this program's schema, created if need be. Nobody else serves it.
+
+    Raises `LedgerVersionError` for a newer one and `StorageError` where it cannot be used.
+    """
+    from orchestrator.ledger.postgres.connection import connecting  # noqa: PLC0415  with it comes what few need
+    from orchestrator.ledger.postgres.database import Database as ServerDatabase  # noqa: PLC0415
+
+    database = ServerDatabase(url, connect or connecting(url), metadata)
+    ledger = Ledger(database, clock)
+    try:
+        await migrations.migrate_server(database)
+        await ledger.prepare()
         yield ledger
     finally:
         await ledger.aclose()

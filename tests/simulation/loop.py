@@ -6,7 +6,8 @@
   and the place where it waits. A timer at infinity (`anyio.sleep_forever`) is no timer.
 - A program that is busy without a pause is charged for it, else a task that spins until something is done would wait
   for ever. AnyIO spins whenever a cancelled task goes on waiting, as SQLAlchemy's closing of a connection does.
-- There is no network here. Sockets that happen to be ready are served, but the clock does not wait for them.
+- There is no network here. Sockets that happen to be ready are served, but the clock does not wait for them, unless
+  it `stands_still_for` what they answer: a real database.
 - Threads are discouraged, since their order is not ours, but they work: while a thread of `anyio.to_thread` or of
   `run_in_executor` runs, virtual time stands still and the loop really waits for it, at most `THREAD_WAIT_S_MAX`.
   A thread that itself waits for the loop's clock (`anyio.from_thread.run(anyio.sleep, 1)`) therefore ends in an error.
@@ -103,7 +104,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """As in asyncio; virtual time stands still until the future is done."""
-        future = super().run_in_executor(executor, func, *args)
+        return self.stands_still_for(super().run_in_executor(executor, func, *args))
+
+    def stands_still_for(self, future: asyncio.Future[T]) -> asyncio.Future[T]:
+        """`future`, until which virtual time stands still: it is the answer of a thread, or of a real server."""
         self._futures_of_threads += 1
         future.add_done_callback(self._thread_ended)
         return future

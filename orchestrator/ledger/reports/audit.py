@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.database import Database
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
-from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.run_removal import NO_JOB
 

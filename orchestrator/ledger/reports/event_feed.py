@@ -13,10 +13,10 @@ import anyio
 from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.ledger.database import Database
 from orchestrator.ledger.jobs.history import OF_EVENT, EventRow
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from sqlalchemy import func, select, text
 
+from orchestrator.ledger.database import Database, Size
 from orchestrator.ledger.schema.job_tables import metadata
-from orchestrator.ledger.sqlite.database import Database, Size
 from orchestrator.ledger.transactions.repository import Access, Repository
 
 _SCHEMA: Final = text("SELECT version_num FROM alembic_version")

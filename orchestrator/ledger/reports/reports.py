@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from orchestrator.ledger.database import Database
 from orchestrator.ledger.monitoring.tallies import Tallies
 from orchestrator.ledger.monitoring.traced_jobs import TracedJobs
 from orchestrator.ledger.reports.audit import Audit
@@ -16,7 +17,6 @@ from orchestrator.ledger.reports.job_detail import JobDetails
 from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.run_list import RunList
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
-from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access, Repository
 

@@ -7,11 +7,11 @@ only, and little of it.
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final
 
 import aiosqlite
 import anyio
@@ -23,12 +23,10 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from orchestrator.errors import StorageError
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
 from orchestrator.ledger.sqlite.immutable_file import connected
-
-BUSY_TIMEOUT_MS: Final = 10_000
-"""How long a writer waits for another process's write to end."""
 
 READERS_MAX: Final = 4
 CHECKPOINT_PAGES: Final = 8_000
@@ -41,19 +39,8 @@ DAMAGE_ROWS_MAX: Final = 100
 
 _STRUCTURE: Final = text("PRAGMA schema_version")
 
-Found = TypeVar("Found")
-Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Connect = Callable[[], Awaitable[aiosqlite.Connection]]
 """Makes a raw connection to the database file; the simulation brings one without a thread."""
-
-
-class Size(NamedTuple):
-    """How large a ledger is, pages in the write-ahead log included."""
-
-    pages: int
-    page_bytes: int
-    free_pages: int
-    """Pages that nothing uses."""
 
 
 def threaded(path: Path, *, patience_s: float | None = None) -> Connect:
@@ -77,7 +64,7 @@ class Database:
 
     def __init__(self, path: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
         connect = connect or threaded(path, patience_s=patience_s)
-        self.path = path
+        self.path, self.name = path, str(path)
         readers = READER_PRAGMAS if patience_s is None else _hasty(patience_s)
         self._writer = _engine(connect, connections=1, pragmas=WRITER_PRAGMAS if patience_s is None else readers)
         self._readers = _engine(connect, connections=READERS_MAX, pragmas=readers)
@@ -223,7 +210,7 @@ class Database:
             return int(pages) * int((await connection.exec_driver_sql("PRAGMA page_size")).scalar_one())
 
     async def size(self) -> Size:
-        """The pages of the ledger."""
+        """The pages of the ledger, those in the write-ahead log included."""
         async with self.reading() as connection:
             names = ("page_count", "page_size", "freelist_count")
             found = [int((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()) for name in names]

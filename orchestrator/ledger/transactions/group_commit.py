@@ -25,7 +25,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
-from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Database
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled, Transaction
 from orchestrator.units import MIB, SECOND_US
@@ -184,7 +184,7 @@ class GroupCommitWriter:
         self._make_room(self._pending)
         self._pending.clear()
         for entry in waiting:
-            entry.end(StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
+            entry.end(StorageError(f"{self._database.name}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
 
     async def _hand_over(self, entry: QueuedWrite[Result]) -> Result | None:
         self._put(entry)
@@ -194,7 +194,7 @@ class GroupCommitWriter:
 
     def _put(self, entry: QueuedWrite[Result]) -> None:
         if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
-            raise StorageError(f"{self._database.path}: the ledger is closed")
+            raise StorageError(f"{self._database.name}: the ledger is closed")
         self._bytes += entry.bytes
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
         self._wake()

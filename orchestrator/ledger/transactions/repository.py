@@ -12,8 +12,8 @@ from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
+from orchestrator.ledger.database import Database, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
-from orchestrator.ledger.sqlite.database import Database, Parameters
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
 

@@ -1,0 +1,82 @@
+"""What the ledger asks of a database, whichever it is. `sqlite/` and `postgres/` each have one that can do it.
+
+All doors shield *before* they take a connection: who is cancelled meanwhile neither leaves a transaction behind nor is
+told that nothing was written when it was. Inside a door there is SQL only, and little of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from sqlalchemy import Executable, Result
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+BUSY_TIMEOUT_MS: Final = 10_000
+"""How long a writer waits for another process's write to end."""
+
+Found = TypeVar("Found")
+Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class Size(NamedTuple):
+    """How large a ledger is."""
+
+    pages: int
+    page_bytes: int
+    free_pages: int
+    """Pages that nothing uses, as far as the database tells."""
+
+
+class Database(Protocol):
+    """One ledger's database. Everything here raises `StorageError` where it cannot be read or written."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that writes; commits at the end, rolls back on any exception."""
+
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """One view of the ledger for several questions, which must be let go within a second."""
+
+    async def asked(
+        self, question: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]
+    ) -> Found:
+        """What is `found` in the answer to one question, which is a view of its own."""
+
+    async def open_readers(self) -> None:
+        """Opens all connections that there will be."""
+
+    async def commits_of_others(self) -> int:
+        """A number that is another one once anybody else has committed; our own commits leave it as it is."""
+
+    async def structure(self) -> int:
+        """A number that is another one once anybody has changed the tables."""
+
+    async def shrink(self) -> None:
+        """Lets go of the memory in which large outputs were written."""
+
+    async def give_back(self, pages: int) -> int:
+        """Gives up to so many pages that nothing uses back to the system; returns how many it were."""
+
+    async def damage(self) -> list[str]:
+        """What is wrong with it, whatever its rows say: also rows that lack the row they belong to."""
+
+    async def file_bytes(self) -> int:
+        """What it takes of a disk."""
+
+    async def size(self) -> Size:
+        """Its pages."""
+
+    async def compact(self) -> None:
+        """Writes it anew without unused pages. Nobody else writes meanwhile."""
+
+    async def copy_to(self, path: Path) -> None:
+        """Writes all that is committed into the empty file at `path`. Raises `UsageError` where only the database's
+        own programs can do that.
+        """
+
+    async def aclose(self) -> None:
+        """Closes every connection."""

@@ -1,0 +1,68 @@
+"""What a server says of itself rather than of a statement, as `StorageError`: it is full, locked, away, read-only."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from orchestrator.errors import StorageError, TookTooLongError
+
+TOOK_TOO_LONG: Final = "57014"
+
+ADVICE: Final = {
+    "08": "look whether the server runs and can be reached, then resume",
+    "28": "check the role, its password and the server's pg_hba.conf",
+    "3D": "create the database, or name another one",
+    "3F": "create the schema, or name another one",
+    "53": "the server lacks room, memory or connections; give it some, then resume",
+    "57": "the server is being stopped or started; resume once it is up",
+    "58": "look into the server's log, then resume",
+    "XX": "the server may be damaged; look into its log",
+    "25006": "it can only be read: a standby, or a role or database that is set so; name the primary",
+    "40001": "others wrote at the same time; try again",
+    "40P01": "others wrote at the same time; try again",
+    "42501": "grant the role what it lacks",
+    "55P03": "another process holds the ledger for long; look for it in pg_stat_activity",
+}
+"""By the code of an error (SQLSTATE), or the class of codes that it begins with. Any other is a defect of ours."""
+
+
+@contextmanager
+def shielded(name: str) -> Iterator[None]:
+    """No cancellation comes between; errors are of the ledger `name`."""
+    with anyio.CancelScope(shield=True), storage_errors(name):
+        yield
+
+
+@contextmanager
+def storage_errors(name: str) -> Iterator[None]:
+    """Turns what the server says of itself into `StorageError`; defects of ours (constraints) pass as they are."""
+    try:
+        yield
+    except PoolTimeoutError:
+        raise StorageError(f"{name}: a transaction takes very long") from None
+    except DBAPIError as error:
+        _tell(name, error.orig or error, error)
+        raise
+    except OSError as error:  # nobody is there
+        raise StorageError(f"{name}: cannot reach the ledger ({error}); {ADVICE['08']}") from error
+    except Exception as error:  # the driver's own, if it has a code
+        _tell(name, error, error)
+        raise
+
+
+def lost(name: str) -> StorageError:
+    """The connection to the ledger `name` was cut."""
+    return StorageError(f"{name}: cannot use the ledger (the connection to its server was lost); {ADVICE['08']}")
+
+
+def _tell(name: str, said: BaseException, error: BaseException) -> None:
+    code = getattr(said, "sqlstate", None)
+    if code == TOOK_TOO_LONG:
+        raise TookTooLongError from error
+    advice = None if code is None else ADVICE.get(code) or ADVICE.get(code[:2])
+    if advice is not None:
+        raise StorageError(f"{name}: cannot use the ledger ({said}); {advice}") from error

@@ -1,0 +1,67 @@
+"""The tables of a ledger on a server, how they are kept there, and what an audit asks instead of foreign keys."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sqlalchemy import Connection, ForeignKey, MetaData, Select, Table, select, text
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from orchestrator.ledger.postgres.dialect import is_packed
+
+UNBOUND: Final = frozenset({"jobs", "payloads", "outcomes"})
+"""Tables without foreign keys: each row of an intake would lock the row of its run, and half as many were taken in."""
+
+_BUSY: Final = "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02"
+_FEW_AND_BUSY: Final = "fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
+STORAGE: Final[Mapping[str, str]] = {
+    "jobs": _BUSY,
+    "submissions": _BUSY,
+    "counts": _FEW_AND_BUSY,
+    "writers": _FEW_AND_BUSY,
+}
+"""How much room is left in each page, and how soon what was updated is swept up."""
+
+WRITERS: Final = (
+    "CREATE TABLE writers (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seq BIGINT NOT NULL DEFAULT 0)",
+    # Of those that have ended: the sum over all rows must not come back to what it was.
+    "INSERT INTO writers (id, seq) OVERRIDING SYSTEM VALUE VALUES (0, 0)",
+)
+"""A row for each process that writes, with how many transactions it has begun."""
+
+
+def create(connection: Connection, metadata: MetaData, version: str) -> None:
+    """All tables, empty, and the schema's version."""
+    for table in metadata.sorted_tables:
+        keys = [] if table.name in UNBOUND else None
+        connection.execute(CreateTable(table, include_foreign_key_constraints=keys))
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            connection.execute(CreateIndex(index))
+        for column in filter(is_packed, table.columns):
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
+    for statement in WRITERS:
+        connection.exec_driver_sql(statement)
+    for name, settings in STORAGE.items():
+        connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")
+    connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    connection.exec_driver_sql("INSERT INTO alembic_version VALUES ($1)", (version,))
+
+
+def version_of(connection: Connection) -> str | None:
+    """The schema's version; None where there are no tables of ours."""
+    if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
+        return None
+    return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
+
+
+def orphans_of(metadata: MetaData, *, most: int) -> Iterator[tuple[Table, Table, Select[tuple[object]]]]:
+    """Each table whose rows belong to rows of another one, and the question for up to `most` that do not."""
+    for table in metadata.sorted_tables:
+        for key in sorted(table.foreign_keys, key=_name_of):
+            column, parent = key.parent, key.column
+            joined = table.outerjoin(parent.table, column == parent)
+            lost = select(column).select_from(joined).where(column.is_not(None), parent.is_(None))
+            yield table, parent.table, lost.limit(most)
+
+
+def _name_of(key: ForeignKey) -> str:
+    return key.parent.name

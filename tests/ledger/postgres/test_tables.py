@@ -1,0 +1,47 @@
+"""The tables of a ledger on a server: values as SQLite keeps them, and what a server needs besides."""
+
+import pytest
+from sqlalchemy import Result, text
+
+from orchestrator.errors import LedgerVersionError
+from orchestrator.ledger.migrations import migrate_server
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from tests.ledger.postgres.conftest import OpenDatabase
+
+pytestmark = pytest.mark.anyio
+
+KINDS = text(
+    "SELECT DISTINCT data_type, collation_name FROM information_schema.columns"
+    " WHERE table_schema = current_schema() AND table_name <> 'alembic_version' ORDER BY 1"
+)
+BOUND = text("SELECT DISTINCT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f'")
+ROOM = text("SELECT array_to_string(reloptions, ', ') FROM pg_class WHERE relname = 'jobs'")
+TRIED = text(
+    "SELECT attname FROM pg_attribute WHERE atttypid = 'bytea'::regtype AND attstorage <> 'e' AND attnum > 0"
+    " AND attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()))"
+)
+
+
+async def test_numbers_have_64_bits_and_texts_the_order_of_their_bytes(connected: OpenDatabase) -> None:
+    kinds = [tuple(row) for row in await connected().asked(KINDS, None, Result.all)]
+    assert kinds == [("bigint", None), ("bytea", None), ("double precision", None), ("text", "C")]
+
+
+async def test_rows_of_jobs_lock_no_others_leave_room_and_are_packed_once(connected: OpenDatabase) -> None:
+    database = connected()
+    bound = await database.asked(BOUND, None, lambda found: set(found.scalars()))
+    assert bound
+    assert not bound & {"jobs", "payloads", "outcomes"}
+    assert "fillfactor=80" in await database.asked(ROOM, None, Result.scalar)
+    assert await database.asked(TRIED, None, Result.all) == []
+
+
+async def test_tables_are_made_once_and_those_of_a_newer_program_are_refused(connected: OpenDatabase) -> None:
+    first, second = connected(), connected()
+    await migrate_server(first)
+    assert await first.structure() == int(SCHEMA_VERSION)
+    async with first.writing() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(LedgerVersionError, match=f"^ledger: this ledger has version 9999, .* {SCHEMA_VERSION}"):
+        await migrate_server(second)
+    assert await second.structure() == 9999

@@ -1,0 +1,52 @@
+"""Ledgers on a server, on virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any
+
+import anyio
+import asyncpg
+
+from orchestrator.clock import Clock
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.opening import open_server_ledger
+from orchestrator.ledger.postgres.connection import Connect, Settings
+from tests.simulation.clock import VirtualClock
+from tests.simulation.loop import VirtualLoop, running_loop
+
+
+@asynccontextmanager
+async def opened_on_server(url: str, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+    """The ledger in the database at `url`, its writer at work."""
+    clock = clock or VirtualClock()
+    async with (
+        open_server_ledger(url, clock=clock, connect=waited_for(url)) as ledger,
+        anyio.create_task_group() as group,
+    ):
+        await group.start(ledger.writer.serve)
+        await ledger.runs.intakes.clear_dead(lambda _run: nullcontext())
+        yield ledger
+        group.cancel_scope.cancel()
+
+
+def waited_for(url: str) -> Connect:
+    """A way to connect to `url`: while an answer of the server is awaited, virtual time stands still."""
+
+    async def connect(settings: Settings) -> Any:
+        return await asyncpg.connect(url, server_settings=dict(settings), loop=_Answers(running_loop()))
+
+    return connect
+
+
+class _Answers:
+    """A loop as the driver sees it: the futures that it makes are answers of the server."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return self._loop.stands_still_for(self._loop.create_future())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
