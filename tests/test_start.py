@@ -10,6 +10,7 @@ import sys
 import orchestrator.ledger, orchestrator.client
 assert "sqlalchemy.orm" not in sys.modules
 assert "pygments" not in sys.modules
+assert "asyncpg" not in sys.modules and "sqlalchemy.dialects.postgresql.asyncpg" not in sys.modules
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 assert AsyncConnection is orchestrator.ledger.transactions.group_commit.AsyncConnection
 assert AsyncSession.__module__ == "sqlalchemy.ext.asyncio.session"

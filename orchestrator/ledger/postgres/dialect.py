@@ -1,7 +1,7 @@
 """How the ledger's tables and values are said to PostgreSQL; one store of compiled statements for all connections.
 
-The tables are declared once, in SQLite's words: INTEGER has 64 bits there, REAL is a double, texts are compared by their
-bytes, and a key of one INTEGER is given by the database where nobody names it.
+The tables are declared once, in SQLite's words: INTEGER has 64 bits there, REAL is a double, texts are compared by
+their bytes, and a key of one INTEGER is given by the database where nobody names it.
 """
 
 from typing import Any, Final
@@ -10,7 +10,6 @@ from sqlalchemy import Column, Connection, LargeBinary, String
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGTypeCompiler
-from sqlalchemy.sql.compiler import DDLCompiler
 
 URL: Final = "postgresql+ledger://"
 
@@ -57,7 +56,7 @@ class Dialect(PGDialect_asyncpg):
 
     supports_statement_cache = True
     type_compiler_cls = _Types
-    ddl_compiler: type[DDLCompiler] = _Definitions
+    ddl_compiler = _Definitions
 
     def initialize(self, connection: Connection) -> None:
         """Learns nothing of a server: what would be asked is the same for all that we work with."""

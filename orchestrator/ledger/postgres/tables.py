@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, ForeignKey, MetaData, Select, Table, select, text
+from sqlalchemy import Connection, ForeignKey, ForeignKeyConstraint, MetaData, Select, Table, select, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.ledger.postgres.dialect import is_packed
@@ -32,7 +32,7 @@ WRITERS: Final = (
 def create(connection: Connection, metadata: MetaData, version: str) -> None:
     """All tables, empty, and the schema's version."""
     for table in metadata.sorted_tables:
-        keys = [] if table.name in UNBOUND else None
+        keys: list[ForeignKeyConstraint] | None = [] if table.name in UNBOUND else None
         connection.execute(CreateTable(table, include_foreign_key_constraints=keys))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
             connection.execute(CreateIndex(index))

@@ -32,7 +32,7 @@ async def test_rows_of_jobs_lock_no_others_leave_room_and_are_packed_once(connec
     bound = await database.asked(BOUND, None, lambda found: set(found.scalars()))
     assert bound
     assert not bound & {"jobs", "payloads", "outcomes"}
-    assert "fillfactor=80" in await database.asked(ROOM, None, Result.scalar)
+    assert "fillfactor=80" in await database.asked(ROOM, None, lambda found: str(found.scalar()))
     assert await database.asked(TRIED, None, Result.all) == []
 
 
