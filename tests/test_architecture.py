@@ -105,7 +105,10 @@ def test_the_doors_are_the_only_way_to_a_connection() -> None:
         for place in calls(path, "create_async_engine", "sync_engine.connect", "aiosqlite.connect")
     ]
     assert opened
-    assert {place.split(":")[0] for place in opened} == {"orchestrator/ledger/sqlite/database.py"}
+    assert {place.split(":")[0] for place in opened} == {
+        "orchestrator/ledger/postgres/database.py",
+        "orchestrator/ledger/sqlite/database.py",
+    }
 
 
 def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
@@ -232,11 +235,11 @@ LOCKS_BESIDE = {"orchestrator/stores/leftover_uploads.py"}
 """Files of its own, which it locks as the ledger's are locked; it knows no ledger."""
 
 
-def test_what_is_sqlite_s_own_stands_in_its_room() -> None:
+def test_what_is_a_database_s_own_stands_in_its_room() -> None:
     found = [
         f"{name_of(path)}: {match[0]}"
         for path in modules("orchestrator")
-        if not name_of(path).startswith("orchestrator/ledger/sqlite/")
+        if not name_of(path).startswith(("orchestrator/ledger/sqlite/", "orchestrator/ledger/postgres/"))
         and name_of(path) not in AT_THE_DOOR | LOCKS_BESIDE
         for match in SQLITES_OWN.finditer(path.read_text(encoding="utf-8"))
     ]

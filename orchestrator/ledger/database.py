@@ -28,7 +28,7 @@ class Size(NamedTuple):
     """Pages that nothing uses, as far as the database tells."""
 
 
-class Database(Protocol):
+class LedgerDatabase(Protocol):
     """One ledger's database. Everything here raises `StorageError` where it cannot be read or written."""
 
     @property

@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.command_repository import Commands
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews
@@ -19,7 +19,7 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.sqlite.database import Database as FileDatabase
+from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.file_locks import holder, locked_since
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
@@ -33,7 +33,7 @@ _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 class Ledger:
     """One ledger, open. Made by `open_ledger` (to work on it) or `read_ledger` (to look at it)."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: LedgerDatabase, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self.writer = GroupCommitWriter(database, clock)
@@ -58,7 +58,7 @@ class Ledger:
     @property
     def path(self) -> Path:
         """Where the file is. There must be one: a ledger on a server has none."""
-        assert isinstance(self._database, FileDatabase)
+        assert isinstance(self._database, Database)
         return self._database.path
 
     def now(self) -> int:
@@ -75,7 +75,7 @@ class Ledger:
         await self._database.open_readers()
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
-        if isinstance(self._database, FileDatabase):
+        if isinstance(self._database, Database):
             self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
             self.place = LedgerFiles(self.path)
         else:

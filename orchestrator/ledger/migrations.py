@@ -23,7 +23,7 @@ from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
 
 if TYPE_CHECKING:
-    from orchestrator.ledger.postgres.database import Database as ServerDatabase
+    from orchestrator.ledger.postgres.database import ServerDatabase
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 SCRIPTS: Final = next(
@@ -99,7 +99,7 @@ async def migrate_server(database: "ServerDatabase") -> None:
     from orchestrator.ledger.postgres import tables  # noqa: PLC0415  with it comes a dialect that few need
 
     def bring_up(connection: Connection) -> None:
-        found = tables.version_of(connection)
+        found = tables.tables_version(connection)
         if found == SCHEMA_VERSION:
             return
         refuse_unknown(database.name, found)

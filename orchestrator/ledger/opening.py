@@ -49,7 +49,7 @@ async def open_server_ledger(
     Raises `LedgerVersionError` for a newer one and `StorageError` where it cannot be used.
     """
     from orchestrator.ledger.postgres.connection import connecting  # noqa: PLC0415  with it comes what few need
-    from orchestrator.ledger.postgres.database import Database as ServerDatabase  # noqa: PLC0415
+    from orchestrator.ledger.postgres.database import ServerDatabase  # noqa: PLC0415
 
     database = ServerDatabase(url, connect or connecting(url), metadata)
     ledger = Ledger(database, clock)

@@ -11,7 +11,7 @@ import asyncpg
 
 from orchestrator.ledger.migrations import migrate_server
 from orchestrator.ledger.postgres.connection import connecting
-from orchestrator.ledger.postgres.database import Database
+from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 
 
@@ -29,7 +29,7 @@ class Databases:
 
     async def _make_ledger(self) -> None:
         url = self._url_of(self._name)
-        database = Database(url, connecting(url), metadata)
+        database = ServerDatabase(url, connecting(url), metadata)
         await migrate_server(database)
         await database.aclose()
 

@@ -1,17 +1,10 @@
 """Connections to a server, by its driver (asyncpg), and what each is told at its beginning."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
-
-from orchestrator.ledger.postgres.dialect import COMPILED, URL
-
-STATEMENTS_KEPT: Final = 500
-"""Statements that a connection has prepared; more than the ledger has."""
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 Settings = Mapping[str, str]
 Driver = Any
@@ -37,27 +30,6 @@ def connecting(url: str) -> Connect:
     return connect
 
 
-def engine_of(connect: Connect, *, connections: int, settings: Settings) -> AsyncEngine:
-    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
-
-    def create() -> Any:
-        return engine.sync_engine.dialect.loaded_dbapi.connect(
-            async_creator_fn=partial(connect, {**ALWAYS, **settings}), prepared_statement_cache_size=STATEMENTS_KEPT
-        )
-
-    engine = create_async_engine(
-        URL,
-        creator=create,
-        execution_options={"compiled_cache": COMPILED},
-        isolation_level="AUTOCOMMIT",
-        poolclass=AsyncAdaptedQueuePool,
-        pool_size=connections,
-        max_overflow=0,
-        pool_reset_on_return=None,
-    )
-    return engine
-
-
 async def is_lost(driver: Driver) -> bool:
     """Whether there is no server at the other end any more. Where there is, the transaction is rolled back.
 
@@ -70,7 +42,7 @@ async def is_lost(driver: Driver) -> bool:
     return bool(driver.is_closed())
 
 
-def driver_of(connection: AsyncConnection | Connection) -> Driver:
+def server_driver(connection: AsyncConnection | Connection) -> Driver:
     """The driver's own connection beneath SQLAlchemy's."""
     sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
     assert sync is not None

@@ -6,21 +6,27 @@ counts in the row of its process, by which the others notice it.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 from sqlalchemy import Executable, MetaData, Result, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import await_only, greenlet_spawn
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
-from orchestrator.ledger.postgres.connection import Connect, driver_of, engine_of, is_lost
-from orchestrator.ledger.postgres.storage_errors import lost, shielded
+from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Settings, is_lost, server_driver
+from orchestrator.ledger.postgres.dialect import COMPILED, URL
+from orchestrator.ledger.postgres.server_errors import lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
 
 READERS_MAX: Final = 4
+STATEMENTS_KEPT: Final = 500
+"""Statements that a connection has prepared; more than the ledger has."""
+
 DAMAGE_ROWS_MAX: Final = 100
 """So many faults of each kind are asked for; more say nothing new."""
 
@@ -44,7 +50,7 @@ _PAGE_BYTES: Final = text("SELECT current_setting('block_size')::bigint")
 _SPOILED: Final = text("SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()")
 
 
-class Database:
+class ServerDatabase:
     """One ledger on a server: one writing connection, a few reading ones. `tables` are those that a ledger has.
 
     With `patience_s` it is there to be read only: no statement may take longer, and none can write.
@@ -58,8 +64,8 @@ class Database:
         if patience_s is not None:
             reading["statement_timeout"] = str(patience_ms)
         writing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
-        self._writer = engine_of(connect, connections=1, settings=writing)
-        self._readers = engine_of(connect, connections=READERS_MAX, settings=reading)
+        self._writer = _engine(connect, connections=1, settings=writing)
+        self._readers = _engine(connect, connections=READERS_MAX, settings=reading)
         self._me = 0
         """The number of this process's row in `writers`; 0 as long as it has written nothing."""
 
@@ -96,7 +102,7 @@ class Database:
         """A transaction that `begin` begins. It is ours, not SQLAlchemy's, which would ask once more for each step."""
         with shielded(self.name):
             async with engine.connect() as connection:
-                driver = driver_of(connection)
+                driver = server_driver(connection)
                 try:
                     await driver.execute(begin)
                     yield connection
@@ -117,7 +123,7 @@ class Database:
                 try:
                     return found(connection.execute(question, parameters))
                 except Exception as error:
-                    if await_only(is_lost(driver_of(connection))):
+                    if await_only(is_lost(server_driver(connection))):
                         connection.invalidate()
                         raise lost(self.name) from error
                     raise
@@ -164,7 +170,7 @@ class Database:
         with shielded(self.name):
             async with self._writer.connect() as connection:
                 for table in self._tables.sorted_tables:
-                    await driver_of(connection).execute(f"VACUUM (FULL, ANALYZE) {table.name}")
+                    await server_driver(connection).execute(f"VACUUM (FULL, ANALYZE) {table.name}")
 
     async def copy_to(self, path: Path) -> None:
         """Raises `UsageError`."""
@@ -183,10 +189,31 @@ class Database:
     async def _join(self) -> None:
         with shielded(self.name):
             async with self._writer.connect() as connection:
-                self._me = await driver_of(connection).fetchval(_JOIN)
+                self._me = await server_driver(connection).fetchval(_JOIN)
 
     async def _leave(self) -> None:
         if self._me:
             with shielded(self.name):
                 async with self._writer.connect() as connection:
-                    await driver_of(connection).execute(_LEAVE, self._me)
+                    await server_driver(connection).execute(_LEAVE, self._me)
+
+
+def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncEngine:
+    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
+
+    def create() -> Any:
+        return engine.sync_engine.dialect.loaded_dbapi.connect(
+            async_creator_fn=partial(connect, {**ALWAYS, **settings}), prepared_statement_cache_size=STATEMENTS_KEPT
+        )
+
+    engine = create_async_engine(
+        URL,
+        creator=create,
+        execution_options={"compiled_cache": COMPILED},
+        isolation_level="AUTOCOMMIT",
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        pool_reset_on_return=None,
+    )
+    return engine

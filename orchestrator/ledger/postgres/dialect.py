@@ -51,7 +51,7 @@ class _Definitions(PGDDLCompiler):
         return " ".join(words)
 
 
-class Dialect(PGDialect_asyncpg):
+class ServerDialect(PGDialect_asyncpg):
     """The dialect of the ledger's connections. All are made alike, so what one has compiled serves every other."""
 
     supports_statement_cache = True
@@ -79,4 +79,4 @@ def is_packed(column: Column[Any]) -> bool:
     return isinstance(column.type, LargeBinary)
 
 
-registry.register("postgresql.ledger", __name__, Dialect.__name__)
+registry.register("postgresql.ledger", __name__, ServerDialect.__name__)

@@ -46,7 +46,7 @@ def create(connection: Connection, metadata: MetaData, version: str) -> None:
     connection.exec_driver_sql("INSERT INTO alembic_version VALUES ($1)", (version,))
 
 
-def version_of(connection: Connection) -> str | None:
+def tables_version(connection: Connection) -> str | None:
     """The schema's version; None where there are no tables of ours."""
     if connection.scalar(text("SELECT to_regclass('alembic_version')")) is None:
         return None

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
 from orchestrator.ledger.transactions.repository import Access
@@ -177,7 +177,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class Audit:
     """What an audit asks of a ledger."""
 
-    def __init__(self, access: Access, database: Database) -> None:
+    def __init__(self, access: Access, database: LedgerDatabase) -> None:
         self._access = access
         self._database = database
 

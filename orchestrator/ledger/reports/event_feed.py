@@ -13,7 +13,7 @@ import anyio
 from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.jobs.history import OF_EVENT, EventRow
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import columns
@@ -50,7 +50,7 @@ _BY: Final = select(events.c.id).where(events.c.at <= bindparam("at")).order_by(
 class Feed:
     """The feed of one ledger."""
 
-    def __init__(self, access: Access, database: Database, writer: GroupCommitWriter) -> None:
+    def __init__(self, access: Access, database: LedgerDatabase, writer: GroupCommitWriter) -> None:
         self._access = access
         self._database = database
         self._committed = anyio.Event()

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import func, select, text
 
-from orchestrator.ledger.database import Database, Size
+from orchestrator.ledger.database import LedgerDatabase, Size
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.transactions.repository import Access, Repository
 
@@ -16,7 +16,7 @@ _SCHEMA: Final = text("SELECT version_num FROM alembic_version")
 class Upkeep(Repository):
     """What is done with a ledger as a whole."""
 
-    def __init__(self, access: Access, database: Database) -> None:
+    def __init__(self, access: Access, database: LedgerDatabase) -> None:
         super().__init__(access)
         self._database = database
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from orchestrator.ledger.database import Database
+from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.monitoring.tallies import Tallies
 from orchestrator.ledger.monitoring.traced_jobs import TracedJobs
 from orchestrator.ledger.reports.audit import Audit
@@ -24,7 +24,7 @@ from orchestrator.ledger.transactions.repository import Access, Repository
 class Reports(Repository):
     """What a ledger tells those who look at it, and what is done with it as a whole."""
 
-    def __init__(self, access: Access, database: Database, writer: GroupCommitWriter) -> None:
+    def __init__(self, access: Access, database: LedgerDatabase, writer: GroupCommitWriter) -> None:
         super().__init__(access)
         self.feed = Feed(access, database, writer)
         self.job_queries = JobQueries(access)

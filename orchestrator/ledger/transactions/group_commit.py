@@ -25,7 +25,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, LedgerDatabase
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled, Transaction
 from orchestrator.units import MIB, SECOND_US
@@ -66,7 +66,7 @@ Subscriber = Callable[[Sequence[Transition]], None]
 class GroupCommitWriter:
     """The one task that writes."""
 
-    def __init__(self, database: Database, clock: Clock, *, gather_s: float = GATHER_S) -> None:
+    def __init__(self, database: LedgerDatabase, clock: Clock, *, gather_s: float = GATHER_S) -> None:
         self._database = database
         self._clock = clock
         self.commits = GrowingHistogram(COMMIT_BOUNDS_S)

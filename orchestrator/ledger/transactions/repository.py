@@ -12,7 +12,7 @@ from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
-from orchestrator.ledger.database import Database, Parameters
+from orchestrator.ledger.database import LedgerDatabase, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
@@ -25,7 +25,7 @@ class Access:
     """The way to one ledger, or to one view of it."""
 
     def __init__(
-        self, database: Database, writer: GroupCommitWriter, clock: Clock, *, view: AsyncConnection | None = None
+        self, database: LedgerDatabase, writer: GroupCommitWriter, clock: Clock, *, view: AsyncConnection | None = None
     ) -> None:
         self._database = database
         self._writer = writer

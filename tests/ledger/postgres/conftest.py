@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from orchestrator.ledger.postgres.connection import connecting
-from orchestrator.ledger.postgres.database import Database
+from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 from tests.postgres.databases import Databases
 
-OpenDatabase = Callable[..., Database]
+OpenDatabase = Callable[..., ServerDatabase]
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ async def connected(url: str) -> AsyncIterator[OpenDatabase]:
     """Makes doors to it, each like one of another process."""
     async with AsyncExitStack() as opened:
 
-        def connect(patience_s: float | None = None) -> Database:
-            database = Database("ledger", connecting(url), metadata, patience_s=patience_s)
+        def connect(patience_s: float | None = None) -> ServerDatabase:
+            database = ServerDatabase("ledger", connecting(url), metadata, patience_s=patience_s)
             opened.push_async_callback(database.aclose)
             return database
 

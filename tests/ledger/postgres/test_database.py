@@ -11,8 +11,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.errors import StorageError, TookTooLongError, UsageError
-from orchestrator.ledger.postgres.connection import driver_of
-from orchestrator.ledger.postgres.database import Database
+from orchestrator.ledger.postgres.connection import server_driver
+from orchestrator.ledger.postgres.database import ServerDatabase
 from tests.ledger.postgres.conftest import OpenDatabase
 
 pytestmark = pytest.mark.anyio
@@ -25,13 +25,13 @@ ENDED = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid =
 WAITERS = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
 
-async def add(database: Database, *names: str) -> None:
+async def add(database: ServerDatabase, *names: str) -> None:
     async with database.writing() as connection:
         for name in names:
             await connection.execute(ADD, {"name": name})
 
 
-async def names(database: Database) -> list[str]:
+async def names(database: ServerDatabase) -> list[str]:
     return await database.asked(NAMES, None, lambda found: list(found.scalars()))
 
 
@@ -119,7 +119,7 @@ async def test_who_was_cut_off_is_told_and_connects_anew(connected: OpenDatabase
         async with door() as connection:
             for statement in statements:
                 await connection.execute(statement)
-                await other.asked(ENDED, {"pid": driver_of(connection).get_server_pid()}, Result.all)
+                await other.asked(ENDED, {"pid": server_driver(connection).get_server_pid()}, Result.all)
 
     b = ADD.bindparams(name="b")
     for door, statements in (

@@ -33,12 +33,12 @@ ADVICE: Final = {
 @contextmanager
 def shielded(name: str) -> Iterator[None]:
     """No cancellation comes between; errors are of the ledger `name`."""
-    with anyio.CancelScope(shield=True), storage_errors(name):
+    with anyio.CancelScope(shield=True), server_errors(name):
         yield
 
 
 @contextmanager
-def storage_errors(name: str) -> Iterator[None]:
+def server_errors(name: str) -> Iterator[None]:
     """Turns what the server says of itself into `StorageError`; defects of ours (constraints) pass as they are."""
     try:
         yield
