@@ -17,11 +17,16 @@ WHOLE = b'{"image":"' + b"iVBORw0KGgo" * 500 + b'"}'
 SMALL = b'{"image":{"file":"/out/a.png","bytes":8,"sha256":"ab"}}'
 
 
-async def a_result(ledger: Ledger, unsaved: Unsaved | None) -> FinishedJob:
+async def a_result(ledger: Ledger, unsaved: Unsaved | None, saved: tuple[str, ...] = ()) -> FinishedJob:
     """That of the only job."""
     job = await brought_to(ledger, State.OUTSTANDING, EPOCH_AT)
     outcome = Outcome(
-        submission=job.submission, remote_id=job.remote_id, status="COMPLETED", output=WHOLE, unsaved=unsaved
+        submission=job.submission,
+        remote_id=job.remote_id,
+        status="COMPLETED",
+        output=WHOLE,
+        saved=saved,
+        unsaved=unsaved,
     )
     assert await ledger.writer.step(completed(job, outcome, reason="status", at=ledger.now()))
     return await found(ledger, job.run)
@@ -36,21 +41,29 @@ async def test_an_output_is_replaced_unless_somebody_has_done_so_already(open_fi
     async with open_file() as ledger:
         run = await a_run(ledger)
         before = await a_result(ledger, None)
-        assert await ledger.jobs.outputs.replace(before, SMALL)
-        assert not await ledger.jobs.outputs.replace(before, b"null")
-        assert (await found(ledger, run.id)).output == SMALL
+        assert (before.saved, await ledger.jobs.outputs.with_files(after=0, most=9)) == ((), [])
+        assert await ledger.jobs.outputs.replace(before, SMALL, saved=("output.image",))
+        assert not await ledger.jobs.outputs.replace(before, b"null", saved=())
+        after = await found(ledger, run.id)
+        assert (after.output, after.saved) == (SMALL, ("output.image",))
+        assert await ledger.jobs.outputs.with_files(after=0, most=9) == [after.job]
+        assert await ledger.jobs.outputs.with_files(after=after.job, most=9) == []
         findings = Findings()
         await audit_ledger(ledger, findings, lambda *_: None)
         assert findings.all() == ()
 
 
-@pytest.mark.parametrize(("why", "name"), [(Unsaved.DISK, "unsaved_for_disk"), (Unsaved.MEMBER, "unsaved")])
+@pytest.mark.parametrize(
+    ("why", "name"),
+    [(Unsaved.DISK, "unsaved_for_disk"), (Unsaved.STOPPED, "unsaved_for_stop"), (Unsaved.MEMBER, "unsaved")],
+)
 async def test_results_whose_members_are_no_files_are_counted_by_why(
     open_file: OpenLedger, why: Unsaved, name: str
 ) -> None:
     async with open_file() as ledger:
         run = await a_run(ledger)
-        await a_result(ledger, why)
+        result = await a_result(ledger, why, ("output.a", "output.b.*"))
+        assert result.saved == ("output.a", "output.b.*")
         assert (await ledger.runs.counts(run.id))[name] == 1
         await ledger.jobs.outputs.recount(run.id, {why: -1})
         assert (await ledger.runs.counts(run.id))[name] == 0

@@ -46,11 +46,13 @@ def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
 def check_saves(rules: Sequence[SaveRule], name: DisplayName = str) -> None:
     """Raises `UsageError` where members of outputs cannot be saved to where `rules` say."""
     for rule in rules:
-        text = f"{name(SAVE)} {format_save(rule)}"
         if rule.is_of_flow:
-            raise UsageError(f"{text}: only a pipeline fills in what is of a flow; leave it out")
-        if (fault := place_fault(rule.folder)) is not None:
-            raise UsageError(f"{text}: {fault}; choose another place")
+            raise UsageError(
+                f"{name(SAVE)} {format_save(rule)}: only a pipeline fills in what is of a flow; leave it out"
+            )
+    for folder, rule in {rule.folder: rule for rule in rules}.items():  # a store is asked once
+        if (fault := place_fault(folder)) is not None:
+            raise UsageError(f"{name(SAVE)} {format_save(rule)}: {fault}; choose another place")
 
 
 def check_run_endpoint(

@@ -131,6 +131,14 @@ class Unsaved(StrEnum):
     DISK = "unsaved_for_disk"
     """The disk did not take it; it is tried again as the run is gone on with."""
 
+    STOPPED = "unsaved_for_stop"
+    """The process was to end before it was fetched, which is done as the run is gone on with."""
+
+    @property
+    def is_tried_again(self) -> bool:
+        """Whether it is, as the run is gone on with."""
+        return self is not Unsaved.MEMBER
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: one row of the results or the errors file."""
@@ -152,6 +160,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     margin_us: int | None = None
     """Time that was left to the result when it was collected; a lower bound."""
+
+    saved: tuple[str, ...] = ()
+    """The members of the output in whose places by now stands what tells of the files that we have made of them."""
 
     unsaved: Unsaved | None = None
     """Why a member of the output did not become the file that it should have."""

@@ -84,6 +84,11 @@ def parse_save(text: str) -> SaveRule:
     return SaveRule(tuple(path), template)
 
 
+def path_of(member: str) -> tuple[str, ...]:
+    """Where that is, below the output, which people call `member`."""
+    return tuple(member.split(".")[1:])
+
+
 def format_save(rule: SaveRule) -> str:
     """The text that it was."""
     return f"{rule.member}={rule.template}"

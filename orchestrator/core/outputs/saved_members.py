@@ -5,13 +5,13 @@ Everything else of an output stays the text that it was: each number as the work
 
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from orchestrator.core.outputs.save_rules import EACH
+from orchestrator.core.outputs.save_rules import EACH, path_of
 
 LINKS: Final = ("http://", "https://")
 
@@ -110,6 +110,15 @@ def saved_file(member: bytes) -> SavedFile | None:
         return _saved.decode(member)
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def files_in(output: bytes, members: Iterable[str]) -> list[SavedFile]:
+    """The files of which `output` tells where these `members` were, which have become files; each once.
+
+    A worker's own output may look like that anywhere: only where we have put it, it is one.
+    """
+    found = (saved_file(text) for member in members for _, text in members_at(output, path_of(member)))
+    return list(dict.fromkeys(file for file in found if file is not None))
 
 
 def unsaved_member(member: bytes) -> UnsavedMember | None:

@@ -5,6 +5,7 @@ is found again, with the same in it, once the result is collected again. What ca
 came, and says why; where it is the disk that cannot take it, nothing more is sent of the run until somebody mends that.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -21,6 +22,7 @@ from orchestrator.core.outputs.saved_members import (
     SavedFile,
     Unusable,
     content_of,
+    files_in,
     members_at,
     saved_file,
     saved_text,
@@ -28,9 +30,10 @@ from orchestrator.core.outputs.saved_members import (
     unsaved_text,
     with_replaced,
 )
-from orchestrator.errors import Unanswered, UsageError
+from orchestrator.errors import DamagedError, Unanswered, UsageError
 from orchestrator.formats.output.saved_objects import file_to_save
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUnsaved
 from orchestrator.units import MIB
@@ -50,6 +53,8 @@ WAITING_BYTES_MAX: Final = 32 * MIB
 
 PAGE_JOBS: Final = 100
 
+CUT: Final = "it was not fetched before the run was stopped"
+
 LINK_BYTES: Final = MIB
 """So much of what a link leads to is in memory."""
 
@@ -58,18 +63,29 @@ class Saved(NamedTuple):
     """An output whose members were saved as far as they could be."""
 
     output: bytes
+    members: tuple[str, ...] = ()
+    """Those in whose places stands what tells of their files."""
+
     why_not: str | None = None
     """Of the first member that was not: which, and why."""
 
     disk_fault: str | None = None
     """Why files cannot be written at all."""
 
+    is_cut: bool = False
+    """Whether links were not fetched, as we are to end."""
+
+    is_result: bool = True
+    """Whether the output is one all the same, as its run wants it."""
+
     @property
     def unsaved(self) -> Unsaved | None:
         """Of which kind it is that some were not."""
         if self.why_not is None:
             return None
-        return Unsaved.MEMBER if self.disk_fault is None else Unsaved.DISK
+        if self.disk_fault is not None:
+            return Unsaved.DISK
+        return Unsaved.STOPPED if self.is_cut else Unsaved.MEMBER
 
 
 class SavedAgain(NamedTuple):
@@ -87,10 +103,30 @@ class SavedAgain(NamedTuple):
 class _Unsaved(Exception):
     """Why a member could not be saved."""
 
-    def __init__(self, why: str, *, is_disk: bool = False, is_unusable: bool = False) -> None:
+    def __init__(self, why: str, *, is_disk: bool = False, is_cut: bool = False, is_unusable: bool = False) -> None:
         super().__init__(why)
         self.is_disk = is_disk
+        self.is_cut = is_cut
         self.is_unusable = is_unusable
+
+
+class _Terms(NamedTuple):
+    """By what the members of an output become files."""
+
+    settings: RunSettings
+    custom_id: str
+    links: bool = True
+    ours: frozenset[SavedFile] | None = None
+    """Of one that was kept before: the files of which it tells already, for none else did we make."""
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it was kept before."""
+        return self.ours is not None
+
+    def is_ours(self, member: bytes) -> bool:
+        """Whether `member` tells of a file that was made."""
+        return bool(self.ours) and saved_file(member) in (self.ours or ())
 
 
 class OutputSaver:
@@ -105,6 +141,7 @@ class OutputSaver:
         self._fetch = fetch
         self._threads = anyio.CapacityLimiter(FILES_AT_ONCE)
         self._links = anyio.Semaphore(LINKS_AT_ONCE)
+        self._again = anyio.Semaphore(LINKS_AT_ONCE)
         self._waiting_bytes = 0
         self._has_room = anyio.Event()
         self._warned: set[int] = set()
@@ -118,42 +155,59 @@ class OutputSaver:
         while self._waiting_bytes > WAITING_BYTES_MAX:
             await self._has_room.wait()
 
-    async def saved(self, job: Job, output: bytes) -> Saved:
-        """What is kept of `output`, a result of `job`: with what tells of the files that its members became."""
+    async def saved(self, job: Job, output: bytes, *, links: bool = True) -> Saved:
+        """What is kept of `output`, a result of `job`: with what tells of the files that its members became. Without
+        `links` nothing is fetched now, but as the run is gone on with.
+        """
         [custom_id] = await self._ledger.jobs.custom_ids([job.id])
-        found = await self._kept(job.run, custom_id, output)
-        is_kept = self._settings_of[job.run].on_unsaved is OnUnsaved.KEEP or found.disk_fault is not None
-        if found.why_not is not None and is_kept and job.run not in self._warned:
+        settings = self._settings_of[job.run]
+        found = await self._kept(output, _Terms(settings, custom_id, links=links))
+        if found.unsaved is Unsaved.MEMBER and settings.on_unsaved is OnUnsaved.FAIL:
+            return found._replace(is_result=False)
+        if found.why_not is not None and job.run not in self._warned:
             self._warned.add(job.run)
             self._warn(f"{custom_id}: {found.why_not}; it stays in its row, as others will, each with the reason")
         return found
 
-    async def save_again(self, run: int) -> str | None:
-        """Saves what the disk did not take of the results of `run`; returns why it still does not, if so.
-
-        What could not be saved for other reasons is tried again with it.
-        """
-        if not (await self._ledger.runs.counts(run)).get(Unsaved.DISK, 0):
-            return None
-        return (await self.save_all(run)).disk_fault
-
     async def save_all(self, run: int) -> SavedAgain:
         """Saves what is not yet of the results of `run` that there are, and keeps what tells of it in their place."""
-        counts, saved, unsaved, after = await self._ledger.runs.counts(run), 0, 0, (-1, 0)
+        counts, done, after = await self._ledger.runs.counts(run), SavedAgain(0, 0), (-1, 0)
         while page := await self._ledger.jobs.results.page(
             run, [State.SUCCEEDED], after=after, most=PAGE_JOBS, bytes_max=WAITING_BYTES_MAX
         ):
             after = (page[-1].line, page[-1].job)
-            for job in page:
-                found = await self._kept(run, job.custom_id, job.output or b"null", is_again=True)
-                if found.disk_fault is not None:
-                    return SavedAgain(saved, unsaved, found.disk_fault)
-                unsaved += found.why_not is not None
-                if found.output not in (job.output, b"null"):
-                    saved += await self._ledger.jobs.outputs.replace(job, found.output) and found.why_not is None
-        more = {Unsaved.DISK: -counts.get(Unsaved.DISK, 0), Unsaved.MEMBER: unsaved - counts.get(Unsaved.MEMBER, 0)}
-        await self._ledger.jobs.outputs.recount(run, more)
-        return SavedAgain(saved, unsaved)
+            found = list[SavedAgain]()
+            async with anyio.create_task_group() as group:
+                for job in page:
+                    group.start_soon(self._save_again, run, job, found)
+            done = SavedAgain(
+                done.saved + sum(each.saved for each in found),
+                done.unsaved + sum(each.unsaved for each in found),
+                next((each.disk_fault for each in found if each.disk_fault is not None), None),
+            )
+            if done.disk_fault is not None:
+                return done
+        now = Counter({Unsaved.MEMBER: done.unsaved})
+        await self._ledger.jobs.outputs.recount(run, {why: now[why] - counts.get(why.value, 0) for why in Unsaved})
+        return done
+
+    async def _save_again(self, run: int, job: FinishedJob, found: list[SavedAgain]) -> None:
+        async with self._again:
+            try:
+                output = job.output
+            except DamagedError:  # whoever verifies is told
+                return
+            if output is None:
+                return
+            ours = frozenset(files_in(output, job.saved))
+            kept = await self._kept(output, _Terms(self._settings_of[run], job.custom_id, ours=ours), job.saved)
+            if kept.disk_fault is not None:
+                found.append(SavedAgain(0, 0, kept.disk_fault))
+                return
+            is_new = kept.output != output and await self._ledger.jobs.outputs.replace(
+                job, kept.output, saved=kept.members
+            )
+            found.append(SavedAgain(is_new and kept.why_not is None, kept.why_not is not None))
 
     @asynccontextmanager
     async def _counted(self, size: int) -> AsyncIterator[None]:
@@ -165,42 +219,49 @@ class OutputSaver:
             self._has_room.set()
             self._has_room = anyio.Event()
 
-    async def _kept(self, run: int, custom_id: str, output: bytes, *, is_again: bool = False) -> Saved:
-        """What is kept of `output`. `is_again`: it tells of files already, and of what became none."""
-        settings, found = self._settings_of[run], Saved(output)
+    async def _kept(self, output: bytes, terms: _Terms, members: tuple[str, ...] = ()) -> Saved:
+        """What is kept of `output`, of which `members` are files already."""
+        found = Saved(output, members)
         async with self._counted(len(output)):
-            for rule in settings.save:
-                found = await self._by_rule(rule, settings, custom_id, found, is_again=is_again)
+            for rule in terms.settings.save:
+                found = await self._by_rule(rule, terms, found)
         return found
 
-    async def _by_rule(
-        self, rule: SaveRule, settings: RunSettings, custom_id: str, before: Saved, *, is_again: bool
-    ) -> Saved:
-        put, why_not, disk_fault = list[bytes](), before.why_not, before.disk_fault
+    async def _by_rule(self, rule: SaveRule, terms: _Terms, before: Saved) -> Saved:
+        put, after = list[bytes](), before
         for n, found in members_at(before.output, rule.path):
-            if is_again and saved_file(found) is not None:
+            if terms.is_ours(found):
                 put.append(found)
                 continue
-            before_that = unsaved_member(found) if is_again else None
-            member = found if before_that is None else bytes(before_that.value)
+            earlier = unsaved_member(found) if terms.is_again else None
+            member = found if earlier is None else bytes(earlier.value)
             try:
-                put.append(saved_text(await self._saved(rule.folder, file_parts(rule, custom_id, n), member, settings)))
+                saved = await self._saved(rule.folder, file_parts(rule, terms.custom_id, n), member, terms)
+                put.append(saved_text(saved))
             except _Unsaved as error:
-                is_as_it_was = is_again and before_that is None and error.is_unusable
-                put.append(found if is_as_it_was else unsaved_text(member, str(error)))
-                why_not = why_not or f"{rule.member} could not be saved: {error}"
-                disk_fault = disk_fault or (f"{rule.folder}: {error}" if error.is_disk else None)
-        return Saved(with_replaced(before.output, rule.path, put), why_not, disk_fault) if put else before
+                is_left = error.is_unusable and terms.is_again and earlier is None and saved_file(found) is None
+                put.append(found if is_left else unsaved_text(member, str(error)))
+                after = after._replace(
+                    why_not=after.why_not or f"{rule.member} could not be saved: {error}",
+                    disk_fault=after.disk_fault or (f"{rule.folder}: {error}" if error.is_disk else None),
+                    is_cut=after.is_cut or error.is_cut,
+                )
+        output = with_replaced(before.output, rule.path, put) if put else before.output
+        if output == before.output:
+            return after
+        return after._replace(output=output, members=tuple(dict.fromkeys((*before.members, rule.member))))
 
-    async def _saved(self, folder: str, parts: Sequence[str], member: bytes, settings: RunSettings) -> SavedFile:
+    async def _saved(self, folder: str, parts: Sequence[str], member: bytes, terms: _Terms) -> SavedFile:
         """The file that `member` became. Raises `_Unsaved`."""
         content = await self._in_thread(partial(content_of, member))
         if isinstance(content, Unusable):
             raise _Unsaved(content.why, is_unusable=True)
         try:
             if isinstance(content, Link):
+                if not terms.links:
+                    raise _Unsaved(CUT, is_cut=True)
                 async with self._links:
-                    return await self._fetched(folder, parts, content.url, settings)
+                    return await self._fetched(folder, parts, content.url, terms.settings)
             return await self._in_thread(partial(_written, folder, parts, content))
         except OSError as error:
             raise _Unsaved(error.strerror or type(error).__name__, is_disk=True) from None

@@ -95,9 +95,9 @@ def _on_cancelled(
 
 def kept_outcome(outcome: Outcome, judged: Validation) -> Outcome:
     """`outcome`, a result, with what is kept of its output, which was `judged`."""
-    if judged.output is None:
+    if (kept := judged.saved) is None:
         return outcome
-    return msgspec.structs.replace(outcome, output=judged.output, unsaved=judged.unsaved)
+    return msgspec.structs.replace(outcome, output=kept.output, saved=kept.members, unsaved=kept.unsaved)
 
 
 def on_completed(

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.core.jobs.job import Job, Unsaved
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.text.durations import format_duration
-from orchestrator.engine.collecting.output_saver import OutputSaver
+from orchestrator.engine.collecting.output_saver import OutputSaver, Saved
 from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, named_validator, validator_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.user_code.functions import PerformsTasks
@@ -26,7 +26,7 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.words_and_defaults import OnUnsaved, Pinned
+from orchestrator.settings.words_and_defaults import Pinned
 from orchestrator.units import MIB, SECOND_US
 
 CHECK_S_MAX: Final = 10.0
@@ -49,14 +49,13 @@ class Validation(NamedTuple):
     unjudged: str | None = None
     """Why nobody could say."""
 
-    output: bytes | None = None
-    """What is kept of it, where members of it have become files; None: all of it, as it came."""
+    saved: Saved | None = None
+    """What is kept of it, where members of it were to become files."""
 
-    unsaved: Unsaved | None = None
-    """Of which kind it is that some of these have not."""
-
-    disk_fault: str | None = None
-    """Why no files can be made of it."""
+    @property
+    def disk_fault(self) -> str | None:
+        """Why no files can be made of it."""
+        return None if self.saved is None else self.saved.disk_fault
 
 
 GOOD: Final = Validation()
@@ -136,22 +135,19 @@ class ValidationPool:
         if self.saver is not None:
             await self.saver.room()
 
-    async def save_again(self, run: int) -> str | None:
-        """Saves what the disk did not take before; see `OutputSaver.save_again`."""
-        return None if self.saver is None else await self.saver.save_again(run)
+    async def save_all(self, run: int) -> str | None:
+        """Saves what is not yet of the results of `run`; returns why the disk does not take it, if so."""
+        return None if self.saver is None else (await self.saver.save_all(run)).disk_fault
 
-    async def received(self, job: Job, record: Record) -> Validation:
+    async def received(self, job: Job, record: Record, *, links: bool = True) -> Validation:
         """What the validator of its run says of the output of `record`, which is COMPLETED; of one that is a result the
-        files are in their places by then.
+        files are in their places by then. Without `links` nothing is fetched: see `OutputSaver.saved`.
         """
         found, saver = await self.judged(job.run, record), self.saver
         if found.invalid is not None or record.output is None or saver is None or not saver.is_needed(job.run):
             return found
-        saved = await saver.saved(job, record.output)
-        is_to_fail = self._settings_of[job.run].on_unsaved is OnUnsaved.FAIL and saved.disk_fault is None
-        if is_to_fail and saved.why_not is not None:
-            return found._replace(invalid=saved.why_not)
-        return found._replace(output=saved.output, unsaved=saved.unsaved, disk_fault=saved.disk_fault)
+        saved = await saver.saved(job, record.output, links=links)
+        return found._replace(saved=saved) if saved.is_result else found._replace(invalid=saved.why_not)
 
     async def judged(self, run: int, record: Record) -> Validation:
         """What the validator of `run` says of the output of `record`, which is COMPLETED."""

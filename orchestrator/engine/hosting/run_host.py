@@ -7,7 +7,9 @@ import msgspec
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_named
+from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.text.wording import counted
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.endpoint.probe import refusal
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -19,6 +21,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -95,9 +98,18 @@ class RunHost:
             await self.runs.extend(session, there)
         await self._reach_members(run, session)
         await self.reach_escalation(run)
-        if (fault := await self.endpoints.validators.save_again(run.id)) is not None:
-            self.endpoints.endpoints[run.endpoint_id].runs.observe_validation(run.id, None, fault)
+        await self._save_again(run, session.progress)
         return session
+
+    async def _save_again(self, run: Run, progress: Progress) -> None:
+        """Saves of the results of `run` what the disk did not take, or what was not fetched before a stop."""
+        if not (n := sum(progress.count(why.value) for why in Unsaved if why.is_tried_again)):
+            return
+        self.say(
+            f"{run.name}: files are made first of {counted(n, 'result')} of which they were not when it was stopped"
+        )
+        if (fault := await self.endpoints.validators.save_all(run.id)) is not None:
+            self.endpoints.endpoints[run.endpoint_id].runs.observe_validation(run.id, None, fault)
 
     async def _reach_members(self, run: Run, session: RunSession) -> None:
         """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""

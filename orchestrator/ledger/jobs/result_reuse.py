@@ -23,7 +23,15 @@ from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.results import Origin
 from orchestrator.ledger.schema.handover_tables import reusable, reused
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, payloads, runs
-from orchestrator.ledger.schema.row_codec import checksum, columns, detail_of, fitting, unpack, values
+from orchestrator.ledger.schema.row_codec import (
+    checksum,
+    columns,
+    detail_of,
+    fitting,
+    members_of,
+    unpack,
+    values,
+)
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -45,6 +53,7 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     stored: bytes | None
     packed: int
     checked: int | None
+    saved: str | None
 
     @property
     def output(self) -> bytes | None:
@@ -234,7 +243,13 @@ def _step(found: ClaimableJob, result: _Result, now: int) -> Transition | None:
         output = result.output
     except DamagedError:
         return None
-    outcome = Outcome(submission=None, remote_id=result.remote_id, status=result.status, output=output)
+    outcome = Outcome(
+        submission=None,
+        remote_id=result.remote_id,
+        status=result.status,
+        output=output,
+        saved=members_of(result.saved),
+    )
     origin = Detail(run=result.run, custom_id=result.custom_id)
     return transitions.completed(found.job, outcome, reason=ReasonCode.REUSED, detail=origin, at=now)
 
@@ -283,6 +298,7 @@ _CARRIED_OVER: Final = (
         outcomes.c.delay_ms,
         outcomes.c.execution_ms,
         outcomes.c.worker,
+        outcomes.c.saved,
         runs.c.name,
     )
     .select_from(_BEFORE)
@@ -318,5 +334,6 @@ def _carried(job: Job, row: Any, now: int) -> Transition:
         delay_ms=row.delay_ms,
         execution_ms=row.execution_ms,
         worker=row.worker,
+        saved=members_of(row.saved),
     )
     return transitions.completed(job, outcome, reason=ReasonCode.CARRIED_OVER, detail=Detail(run=row.name), at=now)

@@ -22,7 +22,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
-from orchestrator.ledger.schema.row_codec import fitting, unpack
+from orchestrator.ledger.schema.row_codec import fitting, members_of, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -68,6 +68,9 @@ class FinishedJob(msgspec.Struct, frozen=True, kw_only=True):
     reused: Origin | None = None
     """Whose result it has, where nothing was sent for it."""
 
+    saved: tuple[str, ...] = ()
+    """The members of the output in whose places stands what tells of the files that we have made of them."""
+
     stored_input: bytes | None = None
     """As it is stored, where it was asked for."""
 
@@ -98,6 +101,7 @@ _FINISHED = (
         outcomes.c.trouble, outcomes.c.message, outcomes.c.delay_ms, outcomes.c.execution_ms,
         jobs.c.ended_at, jobs.c.failures, outcomes.c.worker, submissions.c.sent_at,
         reused.c.from_run, reused.c.from_custom_id, row_metadata.c.metadata, endpoints.c.endpoint,
+        outcomes.c.saved,
     )
     .select_from(
         jobs.outerjoin(outcomes, _OF_JOB)
@@ -332,4 +336,5 @@ def _finished_of(row: Any, given: Any | None) -> FinishedJob:
         worker=row[15], sent_at=row[16], endpoint=None if row[17] is not None else row[20],
         reused=None if row[17] is None else Origin(run=row[17], custom_id=row[18]),
         metadata=row[19], stored_input=given and given[1], packed_input=0 if given is None else given[2],
+        saved=members_of(row[21]),
     )  # fmt: skip

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0045"
+SCHEMA_VERSION: Final = "0046"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -353,10 +353,12 @@ outcomes = Table(
     Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
     Column("worker", TEXT),  # who executed it, where that was told
     Column("error_key", INTEGER),  # the kind of failure (`core.text.error_text`); NULL: it succeeded
+    Column("saved", TEXT),  # JSON: the members of which we have made files, whatever else looks like one; NULL: none
     CheckConstraint(f"trouble IS NULL OR {values_check('trouble', FailureClass)}", name="outcomes_trouble_known"),
 )
 
 Index("outcomes_of_cluster", outcomes.c.error_key, **only_where("error_key IS NOT NULL"))
+Index("outcomes_with_files", outcomes.c.job_id, **only_where("saved IS NOT NULL"))
 
 clusters = Table(
     "clusters",

@@ -67,6 +67,19 @@ def detail_of(stored: str | None) -> Detail:
     return NO_DETAIL if stored is None else _detail.decode(stored)
 
 
+_members: Final = msgspec.json.Decoder(tuple[str, ...])
+
+
+def members_text(saved: Sequence[str]) -> str | None:
+    """The members of an output that became files, as they are stored."""
+    return msgspec.json.encode(saved).decode() if saved else None
+
+
+def members_of(stored: str | None) -> tuple[str, ...]:
+    """The reverse of `members_text`."""
+    return () if stored is None else _members.decode(stored)
+
+
 def checksum(job: int, stored: bytes | None) -> int:
     """CRC-32 of an output as it is stored, begun with the number of its job, so that it fits no other job."""
     return zlib.crc32(stored or b"", job & 0xFFFF_FFFF)

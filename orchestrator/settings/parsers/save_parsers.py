@@ -20,8 +20,10 @@ def parse_saves(texts: Sequence[str]) -> tuple[SaveRule, ...]:
 def _parse(text: str) -> SaveRule:
     rule = parse_save(text)
     if is_object_url(rule.template):
-        checked_url(f"{rule.folder}/{rule.member}", is_written=True)  # it names a bucket at least
-        return rule
+        url = checked_url(rule.template, is_written=True)
+        if not is_object_url(rule.folder):
+            raise ValueError(f'"{url:.80}" has a placeholder in the name of its bucket; that is the same for all rows')
+        return msgspec.structs.replace(rule, template=url)
     return msgspec.structs.replace(rule, template=str(Path(rule.template).resolve()))
 
 

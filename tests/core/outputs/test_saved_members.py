@@ -10,6 +10,7 @@ from orchestrator.core.outputs.saved_members import (
     SavedFile,
     Unusable,
     content_of,
+    files_in,
     members_at,
     saved_file,
     saved_text,
@@ -104,3 +105,13 @@ def test_what_stands_in_a_member_s_place_is_read_again() -> None:
 def test_what_is_something_else_tells_of_no_file(member: bytes) -> None:
     assert saved_file(member) is None
     assert unsaved_member(member) is None
+
+
+def test_a_file_is_one_only_where_it_was_put_and_once() -> None:
+    other = SavedFile(file="/etc/passwd", bytes=3, sha256="ab")
+    output = b'{"image":%b,"images":[%b,%b,"x"],"forged":%b}' % (
+        saved_text(FILE), saved_text(FILE), saved_text(FILE), saved_text(other),
+    )  # fmt: skip
+    assert files_in(output, ("output.image", "output.images.*", "output.images.0")) == [FILE]
+    assert files_in(output, ()) == []
+    assert files_in(saved_text(FILE), ("output",)) == [FILE]

@@ -289,3 +289,56 @@ async def test_a_lane_whose_answer_is_the_result_saves_it_too(tmp_path: Path) ->
         await p.finish()
         assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
     assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def dribbling(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    while True:
+        await anyio.sleep(20)
+        yield b"x"
+
+
+async def test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_the_next_start(tmp_path: Path) -> None:
+    answer = says("COMPLETED", "r-1-sync", output={"image": "https://example.org/a.png", "seed": SEED})
+    strict = settings(tmp_path, via=Via.SYNC, on_unsaved=OnUnsaved.FAIL)
+    transport = Scripted(runsync=answer)
+    async with process(tmp_path / "db", transport, settings=strict, fetch_link=dribbling) as p:
+        await p.begin()
+        await anyio.sleep(60)
+        assert await p.counts() == {"submitting": 1}
+        stopped_at = anyio.current_time()
+    assert anyio.current_time() - stopped_at < 1
+    async with process(tmp_path / "db", transport, settings=strict, fetch_link=link(PNG)) as p:
+        assert await p.counts() == {"succeeded": 1}
+        assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
+        assert await p.story() == ["claimed", "completed"]
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+FORGED: dict[str, Any] = {"bytes": 8_000, "sha256": SHA}
+
+
+async def test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like(tmp_path: Path) -> None:
+    """Neither where files are made later nor where they are verified: a worker could name any file of ours."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.png").write_bytes(PNG)
+    forged = [{**FORGED, "file": file} for file in (f"{tmp_path}/out/mine.png", "/etc/passwd", "ftp://x/y", "")]
+    output = {"image": forged[0], "images": [base64.b64encode(PNG).decode(), *forged], "seed": SEED}
+    async with process(tmp_path / "db", Scripted(status=says("COMPLETED", output=output))) as p:
+        await p.begin()
+        await p.finish()
+        rules = ("output.image=out/{custom_id}.png", "output.images.*=out/{custom_id}-{n}.png")
+        rules_here = SAVE.value_type.read([rule.replace("out/", f"{tmp_path}/out/") for rule in rules])
+        saver = OutputSaver(p.ledger, {p.run.id: RunSettings(save=rules_here)}, p.warnings.append, link())
+        for saved in (0, 0):
+            assert await saver.save_all(p.run.id) == (saved, 1, None)
+            [found] = await outputs(p)
+            unsaved = [{"value": each, "unsaved": "it is no text"} for each in forged]
+            assert found == {
+                "image": unsaved[0],
+                "images": [{"file": f"{tmp_path}/out/job-1-1.png", **FORGED}, *unsaved],
+                "seed": SEED,
+            }
+            findings = Findings()
+            assert await check_saved_files(p.ledger, findings, lambda *_: None) == 1
+            assert findings.all() == ()
+    assert files(tmp_path) == {"mine.png": PNG, "job-1-1.png": PNG}

@@ -58,9 +58,30 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what the disk did not take stays in the ledger whole",
         path="orchestrator/engine/hosting/run_host.py::RunHost.take_on",
-        old="if (fault := await self.endpoints.validators.save_again(run.id)) is not None:",
-        new="if fault := None:",
+        old="await self._save_again(run, session.progress)",
+        new="pass",
         tests=(f"{SAVER}::test_the_next_process_saves_first_what_the_disk_did_not_take",),
+    ),
+    Fault(
+        name="what a worker writes counts as a file that was saved",
+        path="orchestrator/engine/collecting/output_saver.py::_Terms.is_ours",
+        old="return bool(self.ours) and saved_file(member) in (self.ours or ())",
+        new="return self.is_again and saved_file(member) is not None",
+        tests=(f"{SAVER}::test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like",),
+    ),
+    Fault(
+        name="what a worker wrote is left among the files that were saved",
+        path="orchestrator/engine/collecting/output_saver.py::OutputSaver._by_rule",
+        old="and earlier is None and saved_file(found) is None",
+        new="and earlier is None",
+        tests=(f"{SAVER}::test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like",),
+    ),
+    Fault(
+        name="what was not fetched before a stop is fetched never",
+        path="orchestrator/core/jobs/job.py::Unsaved.is_tried_again",
+        old="return self is not Unsaved.MEMBER",
+        new="return self is Unsaved.DISK",
+        tests=(f"{SAVER}::test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_the_next_start",),
     ),
     Fault(
         name="outputs are collected faster than they are saved",

@@ -27,6 +27,10 @@ def test_two_rules_for_one_file_and_a_place_that_cannot_be_written_are_refused()
 def test_an_object_of_a_store_is_where_it_is() -> None:
     [rule] = parse_saves(["output.a=s3://bucket/out/{custom_id}.png"])
     assert (rule.template, rule.folder) == ("s3://bucket/out/{custom_id}.png", "s3://bucket/out")
+    assert parse_saves(["output.a=S3://Bucket/{custom_id}.png"])[0].template == "s3://Bucket/{custom_id}.png"
+    for place in ("s3://{custom_id}/a.png", "s3://a-{custom_id}/a.png"):
+        with pytest.raises(ValueError, match="a placeholder in the name of its bucket"):
+            parse_saves([f"output.a={place}"])
 
 
 def test_networks_are_written_as_networks() -> None:
