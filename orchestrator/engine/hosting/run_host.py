@@ -105,9 +105,7 @@ class RunHost:
         """Saves of the results of `run` what the disk did not take, or what was not fetched before a stop."""
         if not (n := sum(progress.count(why.value) for why in Unsaved if why.is_tried_again)):
             return
-        self.say(
-            f"{run.name}: files are made first of {counted(n, 'result')} of which they were not when it was stopped"
-        )
+        self.say(f"{run.name}: files are made first of {counted(n, 'result')}, as it could not be done before")
         if (fault := await self.endpoints.validators.save_all(run.id)) is not None:
             self.endpoints.endpoints[run.endpoint_id].runs.observe_validation(run.id, None, fault)
 
