@@ -61,6 +61,21 @@ async def test_no_more_chunks_are_claimed_than_may_go_and_the_rest_waits(open_fi
         assert await states(ledger, 4, 5) == [State.SUBMITTING, State.QUEUED]
 
 
+async def test_a_chunk_is_as_large_as_it_may_be_however_much_is_claimed_at_once(open_file: OpenLedger) -> None:
+    """Neither what one claim takes of rows nor of bytes makes one smaller while others follow."""
+    async with open_file() as ledger:
+        await a_run(ledger, [a_row(n, str(n), payload=b'"%b"' % (b"x" * 800_000)) for n in range(1, 15)])
+        terms = ChunkTerms(rows=7)
+        assert [len(each.rows) for each in await claimed(ledger, most=4, terms=terms)] == [7]
+        assert [len(each.rows) for each in await claimed(ledger, most=4, terms=terms)] == [7]
+        await a_run(ledger, 450, name="small")
+        small = await ledger.runs.named("small")
+        assert small is not None
+        line = ClaimLine(small.id, small.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US, chunk=terms)
+        found = [len(each.rows) for each in (await ledger.jobs.claims.take(line, most=90)).claims]
+        assert found == [7] * (400 // 7)
+
+
 async def test_rows_with_other_settings_do_not_travel_together(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         brief = b'{"ttl":60000}'

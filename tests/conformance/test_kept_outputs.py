@@ -6,8 +6,10 @@ from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.core.jobs.job import Outcome, Unsaved
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import completed
+from orchestrator.core.outputs.save_rules import SaveRule
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.settings.run_settings import RunSettings
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import EPOCH_AT
 
@@ -55,7 +57,7 @@ async def test_an_output_is_replaced_unless_somebody_has_done_so_already(open_fi
 
 @pytest.mark.parametrize(
     ("why", "name"),
-    [(Unsaved.DISK, "unsaved_for_disk"), (Unsaved.STOPPED, "unsaved_for_stop"), (Unsaved.MEMBER, "unsaved")],
+    [(Unsaved.DISK, "unsaved_for_disk"), (Unsaved.LATER, "unsaved_yet"), (Unsaved.MEMBER, "unsaved")],
 )
 async def test_results_whose_members_are_no_files_are_counted_by_why(
     open_file: OpenLedger, why: Unsaved, name: str
@@ -67,3 +69,17 @@ async def test_results_whose_members_are_no_files_are_counted_by_why(
         assert (await ledger.runs.counts(run.id))[name] == 1
         await ledger.jobs.outputs.recount(run.id, {why: -1})
         assert (await ledger.runs.counts(run.id))[name] == 0
+
+
+async def test_results_that_were_not_to_become_files_before_count_as_those_that_are_none_yet(
+    open_file: OpenLedger,
+) -> None:
+    image, video = (SaveRule((member,), f"/out/{member}/{{custom_id}}") for member in ("image", "video"))
+    async with open_file() as ledger:
+        run = await a_run(ledger, 2)
+        await ledger.runs.configure(run.id, RunSettings(save=(image,)))
+        assert (await ledger.runs.counts(run.id)).get("unsaved_yet", 0) == 0
+        await a_result(ledger, None)
+        for rules, waiting in (((image,), 0), ((image, video), 1), ((video,), 1), ((), 1), ((image,), 1)):
+            await ledger.runs.configure(run.id, RunSettings(save=rules))
+            assert (await ledger.runs.counts(run.id)).get("unsaved_yet", 0) == waiting

@@ -48,17 +48,30 @@ def test_files_are_made_later_of_what_the_ledger_has_and_verify_knows_them(desk:
     desk.inputs(3, prompt="a lighthouse")
     assert desk.call("run", "prompts.jsonl", *PICTURE, "--output", "results.jsonl", *FAST).exit_code == 0
     assert all(isinstance(row["output"]["image"], str) for row in desk.rows())
-    for made in (3, 0):
-        exported = desk.call("runs", "export", "--output", "later.jsonl", *SAVE)
+    for made, command in ((3, ("results",)), (0, ("runs", "export"))):
+        exported = desk.call(*command, "--output", "later.jsonl", *SAVE)
         assert (exported.exit_code, f"files made of {made} results" in exported.stderr) == (0, True), exported
-        assert [row["output"]["image"]["bytes"] for row in desk.rows("later.jsonl")] == list(
-            map(len, files(desk).values())
-        )
+    refused = desk.call("results", "--follow", *SAVE)
+    assert (refused.exit_code, "leave out one" in refused.stderr) == (2, True), refused
+    sizes = [row["output"]["image"]["bytes"] for row in desk.rows("later.jsonl")]
+    assert sizes == list(map(len, files(desk).values()))
     assert desk.call("verify", "--output", "later.jsonl").exit_code == 0
     (desk.folder / "out" / "row-1.png").write_bytes(b"")
     spoilt = desk.call("verify")
     assert spoilt.exit_code == 1
     assert "row-1.png of row-1 has 0 bytes" in spoilt.stdout
+
+
+@pytest.mark.slow
+def test_the_same_run_again_makes_files_of_the_results_that_it_has(desk: Desk) -> None:
+    desk.inputs(3, prompt="a lighthouse")
+    command = ("run", "prompts.jsonl", *PICTURE, "--output", "results.jsonl", *FAST)
+    assert desk.call(*command).exit_code == 0
+    ended = desk.call(*command, *SAVE)
+    assert (ended.exit_code, "files are made first of 3 results" in ended.stderr) == (0, True), ended
+    assert {row["output"]["image"]["file"] for row in desk.rows()} == {
+        str(desk.folder / "out" / name) for name in files(desk)
+    }
 
 
 def test_what_cannot_be_a_file_is_refused_before_anything_is_sent(desk: Desk) -> None:

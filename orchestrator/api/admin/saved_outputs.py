@@ -11,17 +11,15 @@ from orchestrator.api.runs.settings_check import check_saves
 from orchestrator.core.outputs.save_rules import SaveRule, check_apart
 from orchestrator.engine.collecting.output_saver import OutputSaver, SavedAgain
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.outputs.save_settings import SAVE
 
 
 async def save_outputs(
-    ledger: Path,
-    name: str | None,
-    rules: Sequence[SaveRule],
-    console: Console,
-    dependencies: Dependencies | None = None,
+    ledger: Path, name: str | None, rules: Sequence[SaveRule], dependencies: Dependencies | None = None
 ) -> SavedAgain:
     """Makes files of the members that `rules` name of the results of the run `name`, or of the only one, as far as they
     are none yet. In the ledger what tells of the files takes their place, and the run goes by these rules from now on.
@@ -31,17 +29,22 @@ async def save_outputs(
     """
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
-        run = await run_named(opened, name)
-        paths = {rule.path for rule in rules}
-        together = (*(rule for rule in run.settings.save if rule.path not in paths), *rules)
-        check_saves(rules)
-        try:
-            check_apart(together)
-        except ValueError as error:
-            raise UsageError(f"{SAVE}: {error}") from None
-        settings = msgspec.structs.replace(run.settings, save=together)
-        await opened.runs.configure(run.id, settings)
-        found = await OutputSaver(opened, {run.id: settings}, console.warn, given.fetch_link).save_all(run.id)
+        return await made_of(opened, await run_named(opened, name), rules, given)
+
+
+async def made_of(ledger: Ledger, run: Run, rules: Sequence[SaveRule], dependencies: Dependencies) -> SavedAgain:
+    """The same of a ledger that is open."""
+    paths = {rule.path for rule in rules}
+    together = (*(rule for rule in run.settings.save if rule.path not in paths), *rules)
+    check_saves(rules)
+    try:
+        check_apart(together)
+    except ValueError as error:
+        raise UsageError(f"{SAVE}: {error}") from None
+    settings = msgspec.structs.replace(run.settings, save=together)
+    await ledger.runs.configure(run.id, settings)
+    saver = OutputSaver(ledger, {run.id: settings}, SilentConsole().warn, dependencies.fetch_link)
+    found = await saver.save_all(run.id)
     if found.disk_fault is not None:
         raise StorageError(f"{found.disk_fault}; free space, then give the command again")
     return found

@@ -230,6 +230,7 @@ class LedgerSession:
         if attached.standing is not session:
             attached.move(session)
         await session.recount()
+        await engine.host.save_again(session)
         await session.send()
 
     async def _session(self, engine: Engine, run: Run) -> RunSession:

@@ -1,12 +1,13 @@
 """A run in a program's hands."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from os import PathLike, fspath
 from typing import Final, Literal, Unpack, overload
 
 from orchestrator.api.admin.revalidate import RecheckedRun, carried_out, looked, wanted_of
 from orchestrator.api.admin.run_export import Exported, exported, note_export
+from orchestrator.api.admin.saved_outputs import made_of
 from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import as_it_is
@@ -30,6 +31,7 @@ from orchestrator.api.runs.keyword_options import (
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.stores.object_url import location_of
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
@@ -250,15 +252,18 @@ class Run:
         errors: str | PathLike[str] | None = None,
         format: Literal["jsonl", "csv", "tsv", "parquet", "openai-batch"] | None = None,  # noqa: A002  as the flag
         where: str = "",
+        save: Mapping[str, str] | Sequence[str] | None = None,
         **options: Unpack[OutputOptions],
     ) -> Exported:
         """Writes its results to `path` and its errors beside it, as it stands, also while it goes on; what is not said
-        is as with `orchestrator runs export`. Returns where they are, and how many `results` and `failures`.
+        is as with `orchestrator runs export`. With `save`, members of its results become files first, as far as they
+        are none yet. Returns where they are, and how many `results` and `failures`.
 
         Raises `UsageError` where they cannot be written so, `MisfitError` where the format cannot hold a value, and
         `StorageError` where a file cannot be written at all.
 
             await run.export("captions.parquet", flatten=["output.caption"])
+            await run.export("images.jsonl", save={"output.image": "out/{custom_id}.png"})
         """
         self._session.check_open()
         output = location_of(fspath(path), is_written=True)
@@ -266,6 +271,8 @@ class Run:
         writing, include = writing_of(options, format)
         beside = errors_for(output) if errors is None else location_of(fspath(errors), is_written=True)
         ledger, run = self._session.ledger, self._attached.run
+        if rules := choices_of(save=save)[SAVE]:
+            await made_of(ledger, await as_it_is(ledger, run), rules, self._session.dependencies)
         found = await exported(ledger, run, output, beside, include=include, where=where, writing=writing)
         await note_export(ledger, run, output, where=where, writing=writing)
         return found

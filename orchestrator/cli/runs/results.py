@@ -17,6 +17,7 @@ from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.command_requests import ResultsRequest
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import Include, ResultOrder
 from orchestrator.stores.object_url import Location
@@ -50,7 +51,14 @@ _OUTPUT: Final = flags.flag(
 )
 
 
-@at_ledger(None, *_WRITTEN, output=_OUTPUT)
+SAVE_FIRST: Final = flags.flag(
+    SAVE,
+    "Makes files of these members of its results first, as far as they are none yet; in the ledger, too, their place is"
+    " taken by what tells of them. Repeatable.",
+)
+
+
+@at_ledger(None, *_WRITTEN, SAVE, output=_OUTPUT, save=SAVE_FIRST)
 async def results(
     name: flags.OnlyRun = None,
     errors: Errors = False,
@@ -74,6 +82,8 @@ async def results(
         raise UsageError(f"{run_request.ERRORS} has the failed jobs, too; give one of it and --failed")
     if follow and order is ResultOrder.INPUT:
         raise UsageError(f"--follow prints jobs as they end; {output_settings.ORDER} input is for what has ended")
+    if follow and choices.is_from_flag(SAVE):
+        raise UsageError(f"{SAVE} makes files of what is there, and --follow prints what comes; leave out one")
     include, writing = choices[run_request.INCLUDE] or (), choices.build(OutputSettings, _WRITTEN)
     if (output := choices[run_request.OUTPUT]) is not None and choices.is_from_flag(run_request.OUTPUT):
         if errors or failed or follow:
@@ -81,9 +91,11 @@ async def results(
                 f"{run_request.OUTPUT} writes results and errors, each to a file of its own; leave out"
                 f" {run_request.ERRORS}, --failed and --follow"
             )
+        await save_first(ledger, name, choices)
         writing = writing if order is None else replace(writing, order=order)
         await write_run_files(ledger, name, output, None, include=include, where=where, writing=writing)
         return
+    await save_first(ledger, name, choices)
     request = ResultsRequest(
         ledger=ledger,
         name=name,
@@ -103,6 +115,20 @@ async def results(
     if not count:
         what = "failed jobs" if failed else "failed or cancelled jobs" if errors else "results"
         streams.say(f"{name or 'the run'} has no {'such ' if where else ''}{what}{'' if follow else ' yet'}")
+
+
+async def save_first(ledger: Path, name: str | None, choices: Choices) -> None:
+    """Makes files of members of a run's results, where its flag asks for that, and says of how many: what a file says
+    is for runs. Raises as `save_outputs`.
+    """
+    if not choices.is_from_flag(SAVE):
+        return
+    from orchestrator.api.admin.saved_outputs import save_outputs
+
+    rules = choices[SAVE]
+    found = await save_outputs(ledger, name, rules or ())
+    left = f"; {counted(found.unsaved, 'result')} with a member that is none" if found.unsaved else ""
+    streams.say(f"files made of {counted(found.saved, 'result')}{left}")
 
 
 async def write_run_files(

@@ -14,7 +14,7 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.status_texts import finished
 from orchestrator.cli.runs import control
-from orchestrator.cli.runs.results import write_run_files
+from orchestrator.cli.runs.results import SAVE_FIRST, save_first, write_run_files
 from orchestrator.cli.runs.retry import retry
 from orchestrator.cli.runs.revalidate import recheck
 from orchestrator.cli.runs.status import runs_list, runs_show
@@ -25,10 +25,7 @@ from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from orchestrator.api.admin.tidy import Tidied  # at run time `--help` would pay for it
-    from orchestrator.core.outputs.save_rules import SaveRule
 
 _WRITTEN: Final[command_flags.Settings] = (
     run_request.OUTPUT,
@@ -42,11 +39,6 @@ LEFT_EXIT_CODE: Final = 1
 
 _OUTPUT: Final = options.flag(
     run_request.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
-)
-_SAVE: Final = options.flag(
-    SAVE,
-    "Makes files of these members of its results first, as far as they are none yet; in the ledger, too, their place is"
-    " taken by what tells of them. Repeatable.",
 )
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -104,17 +96,8 @@ async def delete(name: options.RunName, yes: Yes = False, *, ledger: Path, as_js
     streams.say(f"{found.run} is deleted, with {counted(found.jobs, 'job')}")
 
 
-async def _save_first(ledger: Path, name: str | None, rules: "Sequence[SaveRule]") -> None:
-    from orchestrator.api.admin.saved_outputs import save_outputs
-    from orchestrator.cli.output.consoles import QuietConsole
-
-    found = await save_outputs(ledger, name, rules, QuietConsole())
-    left = f"; {counted(found.unsaved, 'result')} with a member that is none" if found.unsaved else ""
-    streams.say(f"files made of {counted(found.saved, 'result')}{left}")
-
-
 @commands.command()
-@at_ledger(_JSON, *_WRITTEN, SAVE, output=_OUTPUT, save=_SAVE)
+@at_ledger(_JSON, *_WRITTEN, SAVE, output=_OUTPUT, save=SAVE_FIRST)
 async def export(
     name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices, ledger: Path, as_json: bool
 ) -> None:
@@ -125,8 +108,7 @@ async def export(
     output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
     include = choices[run_request.INCLUDE] or ()
     writing = choices.build(OutputSettings, _WRITTEN)
-    if rules := choices[SAVE]:
-        await _save_first(ledger, name, rules)
+    await save_first(ledger, name, choices)
     await write_run_files(ledger, name, output, errors, include=include, where=where, writing=writing, as_json=as_json)
 
 

@@ -51,17 +51,23 @@ def packed(
     size_of: Callable[[Row], int],
     most_of: Callable[[Row], int | None],
     bytes_max: int,
+    has_more: bool = False,
 ) -> list[list[Row]]:
     """`rows` in chunks, in their order, the chunks in that of their first rows.
 
     Only those of one key are together. No chunk has more rows than its `terms` and `most_of` each of them allow, nor
-    more than `bytes_max` in all, unless it is only one row.
+    more than `bytes_max` in all, unless it is only one row. `has_more`: others follow, with which the last chunk would
+    be larger; then it is left out, unless there is no other.
     """
     room = bytes_max if terms.bytes is None else min(bytes_max, terms.bytes)
+
+    def rows_with(row: Row) -> int:
+        return terms.rows if (own := most_of(row)) is None else min(terms.rows, own)
+
     made: list[list[Row]] = []
     open_chunks: dict[Hashable, tuple[list[Row], int]] = {}
     for row in rows:
-        most = terms.rows if (own := most_of(row)) is None else min(terms.rows, own)
+        most = rows_with(row)
         key, size = (key_of(row), most), size_of(row)
         chunk, taken = open_chunks.get(key, ([], 0))
         if not chunk or len(chunk) >= most or taken + size > room:
@@ -69,4 +75,6 @@ def packed(
             made.append(chunk)
         chunk.append(row)
         open_chunks[key] = chunk, taken + size
+    if has_more and len(made) > 1 and len(made[-1]) < rows_with(made[-1][0]):
+        made.pop()
     return made

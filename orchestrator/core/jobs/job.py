@@ -131,8 +131,8 @@ class Unsaved(StrEnum):
     DISK = "unsaved_for_disk"
     """The disk did not take it; it is tried again as the run is gone on with."""
 
-    STOPPED = "unsaved_for_stop"
-    """The process was to end before it was fetched, which is done as the run is gone on with."""
+    LATER = "unsaved_yet"
+    """A stop came before it was fetched, or nobody wanted files then: it is done as the run is gone on with."""
 
     @property
     def is_tried_again(self) -> bool:

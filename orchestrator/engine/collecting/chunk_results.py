@@ -16,6 +16,7 @@ from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import Verdict, verdict_of
 from orchestrator.engine.collecting.judged_finish import JudgedFinish
 from orchestrator.engine.collecting.result_steps import STUCK, on_failed, on_finished
+from orchestrator.engine.collecting.validation_pool import GOOD
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.submissions import ChunkRow
@@ -44,13 +45,19 @@ class ChunkResults:
             share = share_of(record, place, len(rows))
             if parts:
                 part = _of_part(share, parts[place])
-                step = await self.judged.step(job, part, reason=BY_STATUS, margin_us=margin_us)
-                steps.append(step)
+                steps.append(await self._of_row(job, part, margin_us, row.cancel_why))
             else:
                 why = row.cancel_why if row.cancel_why in BY_PEOPLE else of_all
                 step = self._on_trouble(lead, job, share, verdict, why)
                 steps.append(replace(step, is_ridden=job is not lead))
         return with_riders(steps)
+
+    async def _of_row(self, job: Job, part: Record, margin_us: int, cancel_why: CancelWhy | None) -> Transition:
+        """The step of `job` by its own `part`. Why it was to be cancelled was asked for with its row."""
+        judged = await self.judged.judged(job, part) if part.status == "COMPLETED" else GOOD
+        return on_finished(
+            self.endpoint, job, part, reason=BY_STATUS, margin_us=margin_us, cancel_why=cancel_why, judged=judged
+        )
 
     def _parts(self, lead: Job, record: Record, rows: list[ChunkRow]) -> tuple[Verdict, list[ChunkPart]]:
         """How the chunk went, and the part of each of its rows, if it has come to that."""

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.result_steps import on_finished
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
+from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 
@@ -25,8 +25,7 @@ class JudgedFinish:
     ) -> Transition:
         """The step for `job`, whose execution has ended as `record` says: see `on_finished`."""
         is_result = record.status == "COMPLETED" and (end is None or end.report is None)
-        judged = await self.validators.received(job, record) if is_result else GOOD
-        self.endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
+        judged = await self.judged(job, record) if is_result else GOOD
         is_taken = is_result and judged.invalid is None
         why = None if is_taken else await self.ledger.jobs.cancels.why(submission=job.submission or 0)
         return on_finished(
@@ -39,3 +38,9 @@ class JudgedFinish:
             end=end,
             judged=judged,
         )
+
+    async def judged(self, job: Job, record: Record) -> Validation:
+        """What is found of the output of `record`, a result of `job`."""
+        found = await self.validators.received(job, record)
+        self.endpoint.runs.observe_validation(job.run, found.unjudged, found.disk_fault)
+        return found

@@ -85,7 +85,7 @@ class Saved(NamedTuple):
             return None
         if self.disk_fault is not None:
             return Unsaved.DISK
-        return Unsaved.STOPPED if self.is_cut else Unsaved.MEMBER
+        return Unsaved.LATER if self.is_cut else Unsaved.MEMBER
 
 
 class SavedAgain(NamedTuple):

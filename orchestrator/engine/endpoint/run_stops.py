@@ -100,10 +100,18 @@ class RunStops:
         paid for and not judged, or to stay in the ledger whole.
         """
         if disk_fault is not None:
-            again = self._word(Suggestion(NextStep.RESUME_RUN))
-            self.stop(run, f"{disk_fault}: outputs are kept whole in the ledger; once that is mended: {again}")
+            self.observe_files(run, disk_fault)
         if unjudged is not None:
             self.stop(run, f"{unjudged}; once that is mended: {self._word(Suggestion(NextStep.REVALIDATE_RUN))}")
+
+    def observe_files(self, run: int, disk_fault: str | None) -> None:
+        """Why no files can be made of outputs of `run`; None: they can by now, and what was kept whole is saved."""
+        why = None
+        if disk_fault is not None:
+            again = self._word(Suggestion(NextStep.RESUME_RUN))
+            why = f"{disk_fault}: outputs are kept whole in the ledger; once that is mended: {again}"
+        if self._run(run).make_files(why):
+            self._changes.wake()
 
     def stop(self, run: int, reason: str) -> None:
         """Going on submitting jobs of `run` is pointless until somebody mends something."""

@@ -21,7 +21,6 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -98,16 +97,20 @@ class RunHost:
             await self.runs.extend(session, there)
         await self._reach_members(run, session)
         await self.reach_escalation(run)
-        await self._save_again(run, session.progress)
         return session
 
-    async def _save_again(self, run: Run, progress: Progress) -> None:
-        """Saves of the results of `run` what the disk did not take, or what was not fetched before a stop."""
+    async def save_again(self, session: RunSession) -> None:
+        """Saves of the results of the run what the disk did not take, what was not fetched before a stop, and what
+        nobody wanted as files before.
+        """
+        run, progress = session.run, session.progress
         if not (n := sum(progress.count(why.value) for why in Unsaved if why.is_tried_again)):
             return
-        self.say(f"{run.name}: files are made first of {counted(n, 'result')}, as it could not be done before")
-        if (fault := await self.endpoints.validators.save_all(run.id)) is not None:
-            self.endpoints.endpoints[run.endpoint_id].runs.observe_validation(run.id, None, fault)
+        self.say(f"{run.name}: files are made first of {counted(n, 'result')}, as it was not done before")
+        fault = await self.endpoints.validators.save_all(run.id)
+        for part in session.parts:
+            part.endpoint.runs.observe_files(run.id, fault)
+        await self.ledger.runs.recount(run.id, progress.recount)
 
     async def _reach_members(self, run: Run, session: RunSession) -> None:
         """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""
@@ -138,9 +141,10 @@ class RunHost:
                 await self.serve(run)
 
     async def provide_for(self, run: Run) -> None:
-        """Sees that `run`, which is about to be sent, has the workers that it wants, and can have its pods. Raises
-        `UsageError` where that cannot be.
+        """Sees that `run`, which is about to be sent, has its files, the workers that it wants, and can have its pods.
+        Raises `UsageError` where that cannot be.
         """
+        await self.save_again(self.runs.sessions[run.id])
         await self.workers.raise_for(run)
         await self.pods.ask_for(run)
 

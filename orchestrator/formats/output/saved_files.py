@@ -7,6 +7,7 @@ opened one by one and no symbolic link is followed, so that nothing is written a
 """
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ class NewFile:
     """The coming file that `parts` lead to below `folder`. All of it raises `OSError`.
 
     Used as a context manager: `write` as often as needed, then `commit`. Leaving without that leaves nothing. What a
-    crash leaves is `.NAME.PROCESS-NUMBER.tmp`, which may be deleted.
+    crash leaves is `.NAME.orchestrator-1.tmp`, which nobody has locked: who makes a file of that name next removes it.
     """
 
     def __init__(self, folder: str, parts: Sequence[str]) -> None:
@@ -62,12 +63,36 @@ class NewFile:
         return self
 
     def _created(self) -> int:
-        """Opened beside its place, by a name that nobody has: one result may come twice at once."""
+        """Opened beside its place, by a name that nobody has, and locked: one result may come twice at once."""
         for number in count(1):
-            self._temporary = f".{self._name}.{os.getpid()}-{number}.tmp"
+            self._temporary = f".{self._name}.orchestrator-{number}.tmp"
+            self._remove_left()
             with suppress(FileExistsError):
-                return os.open(self._temporary, _CREATE, _NEW_FILE_MODE, dir_fd=self._descriptor)
+                descriptor = os.open(self._temporary, _CREATE, _NEW_FILE_MODE, dir_fd=self._descriptor)
+                if _is_locked(descriptor) is not False:
+                    return descriptor
+                os.close(descriptor)  # whoever saw it before it was locked removes it
         raise AssertionError
+
+    def _remove_left(self) -> None:
+        """Removes what a process that was killed has left under that name."""
+        try:
+            descriptor = os.open(self._temporary, _READ, dir_fd=self._descriptor)
+        except OSError:
+            return
+        if _is_locked(descriptor) and self._names(descriptor):
+            with suppress(OSError):
+                os.unlink(self._temporary, dir_fd=self._descriptor)
+        os.close(descriptor)
+
+    def _names(self, descriptor: int) -> bool:
+        """Whether the name is still that of this file: meanwhile another one may have it."""
+        try:
+            return os.path.samestat(
+                os.fstat(descriptor), os.stat(self._temporary, dir_fd=self._descriptor, follow_symlinks=False)
+            )
+        except FileNotFoundError:
+            return False
 
     def write(self, data: bytes) -> None:
         """Adds `data`."""
@@ -82,7 +107,6 @@ class NewFile:
         """Puts it in its place, durably; returns what it is."""
         assert self._file is not None
         os.fsync(self._file.fileno())
-        self._file.close()
         name = self._placed()
         os.fsync(self._descriptor)
         path = self._folder.joinpath(*self._parts[:-1], name)
@@ -130,17 +154,30 @@ class NewFile:
             if error.errno not in _NO_LINKS:
                 raise
             os.rename(self._temporary, name, **own)  # noqa: PTH104  in this folder, wherever its path leads by now
+            self._temporary = ""
         return True
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._file is not None:
+            if self._temporary:
+                with suppress(OSError):
+                    os.unlink(self._temporary, dir_fd=self._descriptor)
             with suppress(OSError):
                 self._file.close()
-            with suppress(OSError):
-                os.unlink(self._temporary, dir_fd=self._descriptor)
         os.close(self._descriptor)
+
+
+def _is_locked(descriptor: int) -> bool | None:
+    """Whether this one holds the file from now on, until it is closed; None where a file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _opened_below(folder: Path, parts: Sequence[str]) -> int:

@@ -34,8 +34,9 @@ CHUNK_BYTES_MAX: Final = 9 * MIB
 
 BRIEF_MAX: Final = 100
 BRIEF_BYTES: Final = 4 * MIB
-"""A claim of so few jobs, with inputs of so few bytes, none of which goes on from a checkpoint or has the result of
-another, takes some milliseconds, and shares its transaction."""
+"""A claim of so few jobs, with inputs of so few bytes (or of a chunk's), none of which goes on from a checkpoint or has
+the result of another, takes some milliseconds, and shares its transaction.
+"""
 
 _ALL_ARE_SENT: Final = RunSettings()
 
@@ -134,7 +135,7 @@ class Claims:
         takes_results = settings.reuse is not None or settings.once
         rows = line.rows_at_once(most)
         is_brief = rows <= BRIEF_MAX and not is_resumable and not takes_results and settings.takes_over is None
-        bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
+        bytes_most = min(bytes_max, CHUNK_BYTES_MAX if line.chunk else BRIEF_BYTES) if is_brief else bytes_max
         walked = line if left_to_retry is None else replace(line, by_retry=True)
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
@@ -210,16 +211,16 @@ def _chunks_in(seen: Walk, line: ClaimLine, most: int) -> tuple[list[list[Claima
     """Up to `most` chunks of what was `seen`, and what is in them; none where each travels by itself."""
     if line.chunk is None or line.by_retry:
         return [], seen
-    chunks = _packed(seen.found, line.chunk)
-    if is_cut := len(chunks) > most:
-        del chunks[most:]
+    chunks = _packed(seen.found, line.chunk, has_more=not seen.is_at_end)
+    del chunks[most:]
     found = [each for chunk in chunks for each in chunk]
+    is_cut = len(found) < len(seen.found)
     return chunks, Walk(found, line.behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
 
 
-def _packed(found: Iterable[ClaimableJob], terms: ChunkTerms) -> list[list[ClaimableJob]]:
-    """Those that travel together: they have the same settings and the same troubles behind them, so that what happens
-    to one of them happens to all.
+def _packed(found: Iterable[ClaimableJob], terms: ChunkTerms, *, has_more: bool) -> list[list[ClaimableJob]]:
+    """Those that travel together, where others may follow, if it `has_more`. They have the same settings and the same
+    troubles behind them, so that what happens to one of them happens to all.
     """
     return packed(
         found,
@@ -231,6 +232,7 @@ def _packed(found: Iterable[ClaimableJob], terms: ChunkTerms) -> list[list[Claim
         size_of=lambda each: len(each.payload.input),
         most_of=lambda each: each.job.chunk_most,
         bytes_max=CHUNK_BYTES_MAX,
+        has_more=has_more,
     )
 
 

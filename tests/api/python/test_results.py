@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.api.python.results import Job
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
-from orchestrator.errors import OrchestratorError
+from orchestrator.errors import OrchestratorError, UsageError
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT
 
@@ -68,3 +68,15 @@ async def test_results_are_exported_for_a_spreadsheet(tmp_path: Path) -> None:
             "'=1+1",
             "-1.5",
         ]
+
+
+async def test_members_of_results_become_files_as_they_are_exported(tmp_path: Path) -> None:
+    async with desk(tmp_path) as d, d.orchestrator() as orc:
+        run = await orc.submit([{"v": "aGk="}], endpoint=ENDPOINT, name="captions")
+        await run.wait()
+        with pytest.raises(UsageError, match="names no member of outputs"):
+            await run.export(tmp_path / "o.jsonl", save=["v=out/{custom_id}"])
+        await run.export(tmp_path / "o.jsonl", save={"output.v": f"{tmp_path}/out/{{custom_id}}.txt"})
+        [result] = [each async for each in run.results()]
+        assert (tmp_path / "out" / f"{result.custom_id}.txt").read_bytes() == b"hi"
+        assert result.output["v"]["file"] in (tmp_path / "o.jsonl").read_text()

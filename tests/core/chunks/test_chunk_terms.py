@@ -10,7 +10,7 @@ Row = tuple[str, int, int | None]
 """Its key, its size, and with how many it may travel at most."""
 
 
-def chunks_of(rows: list[Row], terms: ChunkTerms, bytes_max: int = 1_000) -> list[list[Row]]:
+def chunks_of(rows: list[Row], terms: ChunkTerms, bytes_max: int = 1_000, *, has_more: bool = False) -> list[list[Row]]:
     return packed(
         rows,
         terms,
@@ -18,6 +18,7 @@ def chunks_of(rows: list[Row], terms: ChunkTerms, bytes_max: int = 1_000) -> lis
         size_of=lambda row: row[1],
         most_of=lambda row: row[2],
         bytes_max=bytes_max,
+        has_more=has_more,
     )
 
 
@@ -31,6 +32,15 @@ def test_a_row_that_is_too_large_travels_alone() -> None:
     large, small = ("a", 9, None), ("a", 2, None)
     assert chunks_of([small, large, small, small], ChunkTerms(bytes=5)) == [[small], [large], [small, small]]
     assert chunks_of([small, small, small], ChunkTerms(), bytes_max=4) == [[small, small], [small]]
+
+
+def test_a_chunk_with_room_for_those_that_follow_is_left_to_them_unless_it_is_the_only_one() -> None:
+    a, few = ("a", 1, None), ("a", 1, 2)
+    assert chunks_of([a] * 5, ChunkTerms(rows=2), has_more=True) == [[a, a], [a, a]]
+    assert chunks_of([a] * 4, ChunkTerms(rows=2), has_more=True) == [[a, a], [a, a]]
+    assert chunks_of([a, few, few], ChunkTerms(rows=4), has_more=True) == [[a], [few, few]]
+    assert chunks_of([a], ChunkTerms(rows=2), has_more=True) == [[a]]
+    assert chunks_of([], ChunkTerms(rows=2), has_more=True) == []
 
 
 @given(

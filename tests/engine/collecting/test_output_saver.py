@@ -220,19 +220,18 @@ async def test_the_next_process_saves_first_what_the_disk_did_not_take(tmp_path:
     async with process(tmp_path / "db", Scripted(run=numbered(), status=script), jobs=4, settings=few) as p:
         await p.begin()
         await p.until(State.SUCCEEDED)
-    for is_mended in (False, True):
-        if is_mended:
-            (tmp_path / "out").unlink()
-        async with process(tmp_path / "db", Scripted(run=numbered(), status=script), settings=few) as p:
-            before = await p.counts()
-            assert (before.get("unsaved_for_disk", 0) > 0) is not is_mended
-            assert ("File exists" in (why_blocked(p.endpoint, p.run.id) or "")) is not is_mended
+    async with process(tmp_path / "db", Scripted(run=numbered(), status=script), settings=few) as p:
+        for is_mended in (False, True):
             if is_mended:
-                await p.begin()
-                await p.finish()
-                saved = [output["image"].get("file") for output in await outputs(p)]
-                assert saved == [f"{tmp_path}/out/job-{n}.png" if n != 2 else None for n in range(1, 5)]
-                assert await p.counts() == {"succeeded": 4, "unsaved": 1}
+                (tmp_path / "out").unlink()
+            await p.engine.host.provide_for(p.run)
+            assert (p.progress.count("unsaved_for_disk") > 0) is not is_mended
+            assert ("File exists" in (why_blocked(p.endpoint, p.run.id) or "")) is not is_mended
+        await p.begin()
+        await p.finish()
+        saved = [output["image"].get("file") for output in await outputs(p)]
+        assert saved == [f"{tmp_path}/out/job-{n}.png" if n != 2 else None for n in range(1, 5)]
+        assert await p.counts() == {"succeeded": 4, "unsaved": 1}
     assert sorted(files(tmp_path)) == ["job-1.png", "job-3.png", "job-4.png"]
 
 
@@ -308,6 +307,7 @@ async def test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_t
         stopped_at = anyio.current_time()
     assert anyio.current_time() - stopped_at < 1
     async with process(tmp_path / "db", transport, settings=strict, fetch_link=link(PNG)) as p:
+        await p.engine.host.provide_for(p.run)
         assert await p.counts() == {"succeeded": 1}
         assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
         assert await p.story() == ["claimed", "completed"]

@@ -1,7 +1,6 @@
 """Files made of members of outputs: whole or not there, never in another one's place, never elsewhere."""
 
 import errno
-import os
 import re
 from collections.abc import Callable
 from hashlib import sha256
@@ -70,9 +69,29 @@ def test_two_at_once_by_one_name_do_not_meet(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a-2.png", "a.png"]
 
 
-def test_what_a_crash_left_is_in_nobody_s_way(tmp_path: Path) -> None:
-    (tmp_path / f".a.png.{os.getpid()}-1.tmp").write_bytes(b"left")
-    assert written(tmp_path, "a.png").file == str(tmp_path / "a.png")
+LEFT = ".a.png.orchestrator-1.tmp"
+OTHER = ".a.png.orchestrator-2.tmp"
+
+
+def test_what_a_crash_left_goes_with_the_next_file_of_that_name(tmp_path: Path) -> None:
+    (tmp_path / LEFT).write_bytes(b"left")
+    saved = written(tmp_path, "a.png")
+    assert names(tmp_path) == ["a.png"]
+    (tmp_path / LEFT).hardlink_to(saved.file)  # as a crash leaves it that comes just as the file has its name
+    (tmp_path / OTHER).write_bytes(b"left")
+    assert written(tmp_path, "a.png") == saved
+    assert (names(tmp_path), Path(saved.file).read_bytes()) == ([OTHER, "a.png"], b"content")
+
+
+def test_what_is_being_written_and_what_is_no_file_stay(tmp_path: Path) -> None:
+    with NewFile(str(tmp_path), ["a.png"]) as first:
+        first.write(b"first")
+        assert (tmp_path / LEFT).exists()
+        (tmp_path / OTHER).mkdir()
+        assert written(tmp_path, "a.png").file == str(tmp_path / "a.png")
+        assert first.commit().file == str(tmp_path / "a-2.png")
+    assert names(tmp_path) == ["a-2.png", "a.png"]
+    assert (tmp_path / OTHER).is_dir()
 
 
 def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
