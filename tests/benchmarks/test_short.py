@@ -20,6 +20,7 @@ from tests.benchmarks import (
     restart,
     runs,
     sampling,
+    saves,
     selection,
     steering,
     steps,
@@ -37,6 +38,13 @@ def value_of(name: str, figures: list[Figure]) -> float:
 def test_rows_that_travel_together_are_done_sooner_than_one_by_one() -> None:
     figures = chunks.chunks(rows=3_000)
     assert value_of("rows", figures) > 120, "one by one they would be 100 a second"
+
+
+@pytest.mark.slow
+def test_images_that_become_files_leave_the_ledger_small() -> None:
+    figures = saves.saves(images=20)
+    assert value_of("20 images of 3 MB: ledger", figures) < 1
+    assert value_of("20 images of 3 MB, not saved: ledger", figures) > 40
 
 
 @pytest.mark.slow

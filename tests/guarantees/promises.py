@@ -315,6 +315,7 @@ PROMISES: Final = (
                 "program: peak",
                 "verify: 1,000,000",
                 "outputs: ",
+                "saves: ",
             ),
             "narrow": ("memory",),
         },
