@@ -12,7 +12,7 @@ from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.remote_ids import RemoteIds
-from orchestrator.core.text.next_step import Wording, plain
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording, plain
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
@@ -34,8 +34,8 @@ class Endpoint:
 
     `id` is its number in the ledger. `settings_of` has the settings of runs as they are here. `warn` says something
     that the user should not miss, in which `word` words what people can do. `homes` says where the jobs of pools wait.
-    `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of what the service
-    says.
+    `owed` is woken when something is to be cancelled at the service, `scrub` takes secrets out of what the service
+    says, and `name_of` has the names of runs by their numbers.
     """
 
     id: int
@@ -50,6 +50,7 @@ class Endpoint:
     word: Wording = plain
     is_local: bool = False
     scrub: Callable[[bytes], bytes] = bytes
+    name_of: Callable[[int], str] = str
     written: Learned = field(init=False, default=Learned())
     """What the ledger has of what was learned here."""
 
@@ -64,7 +65,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.health = EndpointHealth(self.api, self.clock, self.warn, self.changes)
         self.probe = EndpointProbe(self.api, self.clock, self.health, self.changes)
-        self.runs = RunStops(self.id, self.clock, self.settings_of, self.warn, self.word, self.changes)
+        self.runs = RunStops(self.id, self.clock, self.settings_of, self.warn, self._advice, self.changes)
         self.estimates = EndpointEstimates(
             self.api,
             self.clock,
@@ -94,6 +95,10 @@ class Endpoint:
         """Takes over jobs that an earlier process has left here, which are asked for at once."""
         self.health.has_worked = self.health.has_worked or bool(jobs)
         self.outstanding.adopt(jobs)
+
+    def _advice(self, step: NextStep, run: int) -> str:
+        """What people can do about `run`, in the words of those who read it."""
+        return self.word(Suggestion(step, self.name_of(run)))
 
     def why_stopped(self, run: int) -> str | None:
         """Why going on submitting jobs of `run` is pointless for now, if so."""

@@ -14,7 +14,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition, is_of_latest
 from orchestrator.core.service.http_answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import summary_of
-from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
+from orchestrator.core.text.next_step import NextStep
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
@@ -32,14 +32,14 @@ class RunStops:
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         warn: Callable[[str], None],
-        word: Wording,
+        advice: Callable[[NextStep, int], str],
         changes: Subscribers,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._settings_of = settings_of
         self._warn = warn
-        self._word = word
+        self._advice = advice
         self._changes = changes
         self._runs: dict[int, RunHealth] = {}
 
@@ -102,13 +102,13 @@ class RunStops:
         if disk_fault is not None:
             self.observe_files(run, disk_fault)
         if unjudged is not None:
-            self.stop(run, f"{unjudged}; once that is mended: {self._word(Suggestion(NextStep.REVALIDATE_RUN))}")
+            self.stop(run, f"{unjudged}; once that is mended: {self._advice(NextStep.REVALIDATE_RUN, run)}")
 
     def observe_files(self, run: int, disk_fault: str | None) -> None:
         """Why no files can be made of outputs of `run`; None: they can by now, and what was kept whole is saved."""
         why = None
         if disk_fault is not None:
-            again = self._word(Suggestion(NextStep.RESUME_RUN))
+            again = self._advice(NextStep.RESUME_RUN, run)
             why = f"{disk_fault}: outputs are kept whole in the ledger; once that is mended: {again}"
         if self._run(run).make_files(why):
             self._changes.wake()

@@ -262,6 +262,7 @@ class RunHost:
         session = self.runs.sessions.get(number)
         run = await self._run(number)
         if run is not None and run.accepted:
+            self.endpoints.names[number] = run.name
             if session is not None:
                 session.run = session.brakes.run = run
                 session.progress.nudge()

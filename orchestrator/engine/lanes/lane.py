@@ -14,7 +14,7 @@ from orchestrator.core.service.http_answers import Answer, Pointless
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import Deferred, RunOutcome
 from orchestrator.engine.collecting.result_steps import on_finished
-from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.lanes.response_steps import on_response
@@ -81,19 +81,13 @@ class ResultLane(Lane):
         """
         judged = GOOD
         if record.status == "COMPLETED":
-            judged = await self._received(job, record)
+            try:
+                judged = await self._validators.received(job, record)
+            except anyio.get_cancelled_exc_class():  # we are to end, and what was paid for may come only once
+                with anyio.CancelScope(shield=True):
+                    judged = await self._validators.received(job, record, links=False)
             self._endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
         return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
-
-    async def _received(self, job: Job, record: Record) -> Validation:
-        """What was found of a result, which was paid for and may come only once: also where we are to end meanwhile,
-        but then nothing is fetched that it leads to.
-        """
-        try:
-            return await self._validators.received(job, record)
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                return await self._validators.received(job, record, links=False)
 
 
 def left_at(result: Answer | NotSent | Unanswered, sent_at: int) -> int:
