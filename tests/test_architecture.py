@@ -231,7 +231,7 @@ AT_THE_DOOR = {"orchestrator/ledger/migrations.py", "orchestrator/ledger/opening
 """They find out what a file is, and bring it up to date, before there is a ledger: above all rooms, which they build."""
 
 
-LOCKS_BESIDE = {"orchestrator/stores/leftover_uploads.py"}
+LOCKS_BESIDE = {"orchestrator/formats/output/saved_files.py", "orchestrator/stores/leftover_uploads.py"}
 """Files of its own, which it locks as the ledger's are locked; it knows no ledger."""
 
 

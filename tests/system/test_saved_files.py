@@ -68,7 +68,7 @@ def test_the_same_run_again_makes_files_of_the_results_that_it_has(desk: Desk) -
     command = ("run", "prompts.jsonl", *PICTURE, "--output", "results.jsonl", *FAST)
     assert desk.call(*command).exit_code == 0
     ended = desk.call(*command, *SAVE)
-    assert (ended.exit_code, "files are made first of 3 results" in ended.stderr) == (0, True), ended
+    assert (ended.exit_code, "results without their files: 3; these are made first" in ended.stderr) == (0, True), ended
     assert {row["output"]["image"]["file"] for row in desk.rows()} == {
         str(desk.folder / "out" / name) for name in files(desk)
     }

@@ -94,6 +94,12 @@ async def exported(
     return Exported(run=run.name, output=str(named), errors=str(errors), **msgspec.structs.asdict(written))
 
 
+def places_of_files(output: str, errors: str | None) -> tuple[Location, Location]:
+    """Where results go that are to be written to `output`, and errors. Raises `UsageError`."""
+    place = location_of(output, is_written=True)
+    return place, errors_for(place) if errors is None else location_of(errors, is_written=True)
+
+
 def _files(run: Run, output: Location | None, errors: Location | None) -> tuple[Location, Location]:
     if output is not None:
         return output, errors or errors_for(output)

@@ -4,7 +4,7 @@ from anyio import to_thread
 
 from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
 from orchestrator.api.outcomes.outcome_pages import PAGE_BYTES_MAX, PAGE_JOBS, WantedRows, row_of
-from orchestrator.core.outputs.saved_members import files_in
+from orchestrator.core.outputs.saved_members import made_files
 from orchestrator.formats.output.saved_files import flaw_of
 from orchestrator.ledger import Ledger
 
@@ -19,7 +19,7 @@ async def check_saved_files(ledger: Ledger, findings: Findings, progress: Progre
         found = await ledger.jobs.results.of(left, bytes_max=PAGE_BYTES_MAX)
         after = found[-1].job if found else left[-1]
         for job in filter(WantedRows.RESULTS.has, map(row_of, found)):
-            for saved in files_in(job.output or b"null", job.saved):
+            for saved in made_files(job.output or b"null", job.saved):
                 number += 1
                 if (flaw := await to_thread.run_sync(flaw_of, saved)) is not None:
                     findings.add(Flaw.SAVED, f"{saved.file} of {job.custom_id} {flaw}")

@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from typing import Final, Literal, Unpack, overload
 
 from orchestrator.api.admin.revalidate import RecheckedRun, carried_out, looked, wanted_of
-from orchestrator.api.admin.run_export import Exported, exported, note_export
+from orchestrator.api.admin.run_export import Exported, exported, note_export, places_of_files
 from orchestrator.api.admin.saved_outputs import made_of
 from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
@@ -25,14 +25,12 @@ from orchestrator.api.runs.keyword_options import (
     choices_of,
     grace_of,
     retry_choice,
+    saves_of,
     validators_of,
     writing_of,
 )
 from orchestrator.errors import StoppedError
-from orchestrator.formats.output.atomic_file import errors_for
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
-from orchestrator.settings.outputs.save_settings import SAVE
-from orchestrator.stores.object_url import location_of
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status
@@ -266,12 +264,11 @@ class Run:
             await run.export("images.jsonl", save={"output.image": "out/{custom_id}.png"})
         """
         self._session.check_open()
-        output = location_of(fspath(path), is_written=True)
         check_known(options, OF_OUTPUT, "export")
         writing, include = writing_of(options, format)
-        beside = errors_for(output) if errors is None else location_of(fspath(errors), is_written=True)
+        output, beside = places_of_files(fspath(path), None if errors is None else fspath(errors))
         ledger, run = self._session.ledger, self._attached.run
-        if rules := choices_of(save=save)[SAVE]:
+        if rules := saves_of(save):
             await made_of(ledger, await as_it_is(ledger, run), rules, self._session.dependencies)
         found = await exported(ledger, run, output, beside, include=include, where=where, writing=writing)
         await note_export(ledger, run, output, where=where, writing=writing)

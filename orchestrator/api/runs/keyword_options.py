@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from msgspec.structs import replace
 
+from orchestrator.core.outputs.save_rules import SaveRule
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import (
@@ -23,6 +24,7 @@ from orchestrator.settings import (
 from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
@@ -241,6 +243,12 @@ def writing_of(options: OutputOptions, form: str | None) -> tuple[OutputSettings
 
     choices = choices_by_flags(_flags({**options, output_settings.OUTPUT_FORMAT.keyword: form}), name)
     return choices.build(OutputSettings), choices[run_request.INCLUDE] or ()
+
+
+def saves_of(save: Mapping[str, str] | Sequence[str] | None) -> Sequence[SaveRule]:
+    """Which members of outputs become files, and where. Raises `UsageError`."""
+    rules = choices_of(save=save)[SAVE]
+    return rules or ()
 
 
 def policy_of(options: Mapping[str, object]) -> Policy:

@@ -112,7 +112,7 @@ def saved_file(member: bytes) -> SavedFile | None:
         return None
 
 
-def files_in(output: bytes, members: Iterable[str]) -> list[SavedFile]:
+def made_files(output: bytes, members: Iterable[str]) -> list[SavedFile]:
     """The files of which `output` tells where these `members` were, which have become files; each once.
 
     A worker's own output may look like that anywhere: only where we have put it, it is one.

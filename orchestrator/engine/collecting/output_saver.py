@@ -22,7 +22,7 @@ from orchestrator.core.outputs.saved_members import (
     SavedFile,
     Unusable,
     content_of,
-    files_in,
+    made_files,
     members_at,
     saved_file,
     saved_text,
@@ -199,7 +199,7 @@ class OutputSaver:
                 return
             if output is None:
                 return
-            ours = frozenset(files_in(output, job.saved))
+            ours = frozenset(made_files(output, job.saved))
             kept = await self._kept(output, _Terms(self._settings_of[run], job.custom_id, ours=ours), job.saved)
             if kept.disk_fault is not None:
                 found.append(SavedAgain(0, 0, kept.disk_fault))

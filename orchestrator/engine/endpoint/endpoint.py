@@ -34,8 +34,8 @@ class Endpoint:
 
     `id` is its number in the ledger. `settings_of` has the settings of runs as they are here. `warn` says something
     that the user should not miss, in which `word` words what people can do. `homes` says where the jobs of pools wait.
-    `owed` is woken when something is to be cancelled at the service, `scrub` takes secrets out of what the service
-    says, and `name_of` has the names of runs by their numbers.
+    `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of what the service
+    says.
     """
 
     id: int
@@ -50,7 +50,6 @@ class Endpoint:
     word: Wording = plain
     is_local: bool = False
     scrub: Callable[[bytes], bytes] = bytes
-    name_of: Callable[[int], str] = str
     written: Learned = field(init=False, default=Learned())
     """What the ledger has of what was learned here."""
 
@@ -98,7 +97,7 @@ class Endpoint:
 
     def _advice(self, step: NextStep, run: int) -> str:
         """What people can do about `run`, in the words of those who read it."""
-        return self.word(Suggestion(step, self.name_of(run)))
+        return self.word(Suggestion(step, self.homes.names.get(run, "")))
 
     def why_stopped(self, run: int) -> str | None:
         """Why going on submitting jobs of `run` is pointless for now, if so."""

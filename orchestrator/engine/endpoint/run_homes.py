@@ -27,6 +27,9 @@ class RunHomes:
         self.endpoints: dict[int, list[int]] = {}
         """Those of each run that is collected for: its own, and then the others to which jobs of it were sent again."""
 
+        self.names: dict[int, str] = {}
+        """What these are called."""
+
         self.of: dict[int, int] = {}
         """The endpoint in whose line the jobs of a run wait for any member, by the number of the run."""
 
@@ -38,6 +41,7 @@ class RunHomes:
 
     def place(self, run: Run, settings: RunSettings) -> None:
         """Jobs of `run`, which has those `settings`, may be at that endpoint."""
+        self.names[run.id] = run.name
         numbers = self.endpoints.setdefault(run.id, [])
         if run.endpoint_id not in numbers:
             numbers.append(run.endpoint_id)

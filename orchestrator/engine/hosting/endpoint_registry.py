@@ -62,9 +62,6 @@ class EndpointRegistry:
         self.settings_of: dict[int, RunSettings] = {}
         """Of every run of the ledger, by its number, as they were given last."""
 
-        self.names: dict[int, str] = {}
-        """Of the runs that have been here."""
-
         self.services = ServiceRegistry(connection, dependencies, console, groups.outer)
         own = connection.key_variables
         self.secrets = SecretScrubber(
@@ -93,7 +90,6 @@ class EndpointRegistry:
 
         `webhooks`: where those of the service come in.
         """
-        self.names[run.id] = run.name
         if run.endpoint_id not in self.endpoints:
             api = await self.services.endpoint_of(run, self.settings_of[run.id])
             self._serve(run, api, webhooks=webhooks is not None)
@@ -124,7 +120,6 @@ class EndpointRegistry:
             word=self._dependencies.word,
             is_local=is_local,
             scrub=self.secrets.scrub,
-            name_of=self.names.__getitem__,
         )
 
         def share(limits: Mapping[Operation, Limit]) -> Mapping[Operation, Limit]:

@@ -7,9 +7,7 @@ import msgspec
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_named
-from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.core.text.wording import counted
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.endpoint.probe import refusal
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -104,9 +102,9 @@ class RunHost:
         nobody wanted as files before.
         """
         run, progress = session.run, session.progress
-        if not (n := sum(progress.count(why.value) for why in Unsaved if why.is_tried_again)):
+        if not (n := progress.to_be_saved):
             return
-        self.say(f"{run.name}: files are made first of {counted(n, 'result')}, as it was not done before")
+        self.say(f"{run.name}: results without their files: {n:,}; these are made first")
         fault = await self.endpoints.validators.save_all(run.id)
         for part in session.parts:
             part.endpoint.runs.observe_files(run.id, fault)
@@ -262,7 +260,7 @@ class RunHost:
         session = self.runs.sessions.get(number)
         run = await self._run(number)
         if run is not None and run.accepted:
-            self.endpoints.names[number] = run.name
+            self.endpoints.homes.names[number] = run.name
             if session is not None:
                 session.run = session.brakes.run = run
                 session.progress.nudge()

@@ -7,6 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock
+from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import TERMINAL, State, ended, unfinished
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, counters
 from orchestrator.core.jobs.transition_type import Transition
@@ -92,6 +93,11 @@ class Progress:
     def count(self, name: str) -> int:
         """Jobs in the state `name`, or the cumulative counter of that name."""
         return self._counts[name]
+
+    @property
+    def to_be_saved(self) -> int:
+        """Results of which members are to be made files of as the run is gone on with."""
+        return sum(self._counts[why.value] for why in Unsaved if why.is_tried_again)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, update
 from orchestrator.core.jobs.job import Unsaved
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.schema.job_tables import outcomes
-from orchestrator.ledger.schema.row_codec import checksum, members_text, pack
+from orchestrator.ledger.schema.row_codec import checksum, pack, saved_names_text
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -51,7 +51,7 @@ class KeptOutputs(Repository):
             "new_output": stored,
             "new_packed": packed,
             "new_checksum": checksum(job.job, stored),
-            "new_saved": members_text(saved),
+            "new_saved": saved_names_text(saved),
         }
         return bool(await self._access.execute(_REPLACE, given))
 

@@ -28,7 +28,7 @@ from orchestrator.ledger.schema.row_codec import (
     columns,
     detail_of,
     fitting,
-    members_of,
+    saved_names,
     unpack,
     values,
 )
@@ -248,7 +248,7 @@ def _step(found: ClaimableJob, result: _Result, now: int) -> Transition | None:
         remote_id=result.remote_id,
         status=result.status,
         output=output,
-        saved=members_of(result.saved),
+        saved=saved_names(result.saved),
     )
     origin = Detail(run=result.run, custom_id=result.custom_id)
     return transitions.completed(found.job, outcome, reason=ReasonCode.REUSED, detail=origin, at=now)
@@ -334,6 +334,6 @@ def _carried(job: Job, row: Any, now: int) -> Transition:
         delay_ms=row.delay_ms,
         execution_ms=row.execution_ms,
         worker=row.worker,
-        saved=members_of(row.saved),
+        saved=saved_names(row.saved),
     )
     return transitions.completed(job, outcome, reason=ReasonCode.CARRIED_OVER, detail=Detail(run=row.name), at=now)

@@ -22,7 +22,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
-from orchestrator.ledger.schema.row_codec import fitting, members_of, unpack
+from orchestrator.ledger.schema.row_codec import fitting, saved_names, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -336,5 +336,5 @@ def _finished_of(row: Any, given: Any | None) -> FinishedJob:
         worker=row[15], sent_at=row[16], endpoint=None if row[17] is not None else row[20],
         reused=None if row[17] is None else Origin(run=row[17], custom_id=row[18]),
         metadata=row[19], stored_input=given and given[1], packed_input=0 if given is None else given[2],
-        saved=members_of(row[21]),
+        saved=saved_names(row[21]),
     )  # fmt: skip

@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.profiles import is_by_url
@@ -16,6 +15,7 @@ from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jo
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.run_configuration import run_configure
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
@@ -63,9 +63,6 @@ _COLUMNS = select(
         rows=runs.c.rows_accepted,
     )
 )
-_SETTINGS: Final = select(runs.c.settings).where(runs.c.id == bindparam("run"))
-_OF_RUN: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
-_CONFIGURE: Final = update(runs).where(runs.c.id == bindparam("run")).values(settings=bindparam("new_settings"))
 _RUNS = _COLUMNS.select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))
 _ELSEWHERE = _COLUMNS.select_from(
     run_endpoints.join(runs, runs.c.id == run_endpoints.c.run_id).join(
@@ -247,13 +244,7 @@ class Runs(Repository):
         """Stores the settings of `run`; they apply from the next submission. Of members of outputs that have become
         files from now on, those of results that are there count as unsaved, for who goes on with the run.
         """
-        connection = transaction.connection
-        before = (await connection.execute(_SETTINGS, {"run": run})).scalar()
-        if before is not None and {*settings.saved_members} - {*_settings.decode(before).saved_members}:
-            found = Counter({row.name: row.n for row in await connection.execute(_OF_RUN, {"run": run})})
-            more = found[State.SUCCEEDED.value] - sum(found[why.value] for why in Unsaved)
-            await counts_add(connection, Counter({(run, Unsaved.LATER.value): max(0, more)}))
-        await connection.execute(_CONFIGURE, {"run": run, "new_settings": msgspec.json.encode(settings)})
+        await run_configure(transaction.connection, run, settings)
 
     @in_transaction
     async def take_back(self, transaction: Transaction, run: int) -> bool:

@@ -70,13 +70,13 @@ def detail_of(stored: str | None) -> Detail:
 _members: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
-def members_text(saved: Sequence[str]) -> str | None:
+def saved_names_text(saved: Sequence[str]) -> str | None:
     """The members of an output that became files, as they are stored."""
     return msgspec.json.encode(saved).decode() if saved else None
 
 
-def members_of(stored: str | None) -> tuple[str, ...]:
-    """The reverse of `members_text`."""
+def saved_names(stored: str | None) -> tuple[str, ...]:
+    """The reverse of `saved_names_text`."""
     return () if stored is None else _members.decode(stored)
 
 

@@ -14,7 +14,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes
-from orchestrator.ledger.schema.row_codec import checksum, detail_of, members_text, pack
+from orchestrator.ledger.schema.row_codec import checksum, detail_of, pack, saved_names_text
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, replace_into
 from orchestrator.ledger.transitions.error_kinds import OfRun, kinds_add, kinds_reduce
 from orchestrator.ledger.transitions.execution_writes import Failed, failed_keep
@@ -125,5 +125,5 @@ def _outcome_row(job: int, outcome: Outcome) -> dict[str, Any]:
         "margin_us": outcome.margin_us,
         "checksum": checksum(job, output),
         "error_key": None,
-        "saved": members_text(outcome.saved),
+        "saved": saved_names_text(outcome.saved),
     }

@@ -10,7 +10,7 @@ from orchestrator.core.outputs.saved_members import (
     SavedFile,
     Unusable,
     content_of,
-    files_in,
+    made_files,
     members_at,
     saved_file,
     saved_text,
@@ -112,6 +112,6 @@ def test_a_file_is_one_only_where_it_was_put_and_once() -> None:
     output = b'{"image":%b,"images":[%b,%b,"x"],"forged":%b}' % (
         saved_text(FILE), saved_text(FILE), saved_text(FILE), saved_text(other),
     )  # fmt: skip
-    assert files_in(output, ("output.image", "output.images.*", "output.images.0")) == [FILE]
-    assert files_in(output, ()) == []
-    assert files_in(saved_text(FILE), ("output",)) == [FILE]
+    assert made_files(output, ("output.image", "output.images.*", "output.images.0")) == [FILE]
+    assert made_files(output, ()) == []
+    assert made_files(saved_text(FILE), ("output",)) == [FILE]

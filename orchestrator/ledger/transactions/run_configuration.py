@@ -1,0 +1,32 @@
+"""Stores other settings of a run, and what of its results is to be done by them."""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.job import Unsaved
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.schema.job_tables import counts, runs
+from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.settings.run_settings import RunSettings
+
+_BEFORE: Final = select(runs.c.settings).where(runs.c.id == bindparam("run"))
+_COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
+_CONFIGURE: Final = update(runs).where(runs.c.id == bindparam("run")).values(settings=bindparam("new_settings"))
+
+_settings: Final = msgspec.json.Decoder(RunSettings)
+
+
+async def run_configure(connection: AsyncConnection, run: int, settings: RunSettings) -> None:
+    """Stores them. Where members of outputs are to become files that were not before, the results that are there count
+    as unsaved yet.
+    """
+    before = (await connection.execute(_BEFORE, {"run": run})).scalar()
+    if before is not None and {*settings.saved_members} - {*_settings.decode(before).saved_members}:
+        found = Counter({row.name: row.n for row in await connection.execute(_COUNTS, {"run": run})})
+        more = found[State.SUCCEEDED.value] - sum(found[why.value] for why in Unsaved)
+        await counts_add(connection, Counter({(run, Unsaved.LATER.value): max(0, more)}))
+    await connection.execute(_CONFIGURE, {"run": run, "new_settings": msgspec.json.encode(settings)})
