@@ -1,7 +1,7 @@
 """Counts what was done to each input, under a key that a test chooses: who was executed (and paid for) twice?"""
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 
 from orchestrator.emulator.jobs.job_table import JobObserver
 from orchestrator.emulator.jobs.jobs import ServiceJob, ServiceStatus, WorkerResult
@@ -21,12 +21,16 @@ class ExecutionCounts(JobObserver):
         """Executions that a worker began; each of them is paid for."""
         self.completed: Counter[Hashable] = Counter()
 
+    def _keys(self, raw_input: bytes) -> Iterable[Hashable]:
+        """Those of one submission."""
+        return (self._key(raw_input),)
+
     def accepted(self, job: ServiceJob, *, is_lost: bool) -> None:
-        self.submitted[self._key(job.input)] += 1
+        self.submitted.update(self._keys(job.input))
 
     def started(self, job: ServiceJob, *, is_silent: bool) -> None:
-        self.executed[self._key(job.input)] += 1
+        self.executed.update(self._keys(job.input))
 
     def finished(self, job: ServiceJob, result: WorkerResult, now: int) -> None:
         if job.status is ServiceStatus.COMPLETED:
-            self.completed[self._key(job.input)] += 1
+            self.completed.update(self._keys(job.input))

@@ -39,13 +39,24 @@ class SubmissionRow(NamedTuple):
     ttl_at: int | None
     endpoint: str
     """The id or the URL of where it left for."""
+    rows: int
+    """So many travel in its chunk; 0: it is in none."""
+    chunk: int | None
+    """The submission by which that has left."""
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether it left by that of another row."""
+        return self.chunk not in (None, self.id)
 
 
 class OutcomeRow(NamedTuple):
     job: int
+    submission: int | None
     remote_id: str | None
     output: bytes | None
     trouble: str | None
+    message: str | None
 
 
 class CommandRow(NamedTuple):
@@ -124,7 +135,8 @@ class Books(NamedTuple):
 
 
 _SUBMISSIONS = (
-    "SELECT submissions.id, job_id, remote_id, cancel_at, ttl_at, endpoint"
+    "SELECT submissions.id, job_id, coalesce(remote_id, (SELECT remote_id FROM submissions AS lead WHERE"
+    " lead.id = submissions.chunk_id)), cancel_at, ttl_at, endpoint, chunk_rows, chunk_id"
     " FROM submissions JOIN endpoints ON endpoints.id = submissions.endpoint_id ORDER BY submissions.id"
 )
 
@@ -154,9 +166,9 @@ def read_books(ledger: Path) -> Books:
             events={job: tuple(found) for job, found in events.items()},
             submissions={row.id: row for row in submissions},
             outcomes=tuple(
-                OutcomeRow(job, remote_id, _unpacked(output), trouble)  # type: ignore[arg-type]
-                for job, remote_id, output, trouble in rows(
-                    "SELECT job_id, remote_id, output, trouble FROM outcomes ORDER BY job_id"
+                OutcomeRow(job, submission, remote_id, _unpacked(output), trouble, message)  # type: ignore[arg-type]
+                for job, submission, remote_id, output, trouble, message in rows(
+                    "SELECT job_id, submission_id, remote_id, output, trouble, message FROM outcomes ORDER BY job_id"
                 )
             ),
             given=_given(rows("SELECT job_id, given_segment, given_seq FROM progress ORDER BY job_id, segment")),

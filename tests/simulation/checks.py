@@ -5,12 +5,10 @@ in a sentence.
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
-from typing import Final
 
 from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
@@ -27,6 +25,7 @@ from tests.simulation.brake_checks import (
     the_rest_waits_for_the_canary,
     what_is_healthy_is_not_stopped,
 )
+from tests.simulation.chunk_checks import OF_CHUNKS, is_bad, is_said_of_row
 from tests.simulation.command_checks import (
     each_command_is_acknowledged_once,
     no_command_is_carried_out_twice,
@@ -35,13 +34,23 @@ from tests.simulation.command_checks import (
     who_is_stopped_sends_nothing,
 )
 from tests.simulation.facts import Facts, RunFacts
-from tests.simulation.looked_up import ASKED, HIDDEN, fate_of, input_of, is_past_queue, true_moment, why_again
+from tests.simulation.looked_up import (
+    ASKED,
+    HIDDEN,
+    fate_of,
+    input_of,
+    is_carried,
+    is_past_queue,
+    true_moment,
+    why_again,
+)
 from tests.simulation.message_checks import (
     an_episode_is_one_message,
     every_message_that_is_owed_arrives,
     no_message_is_taken_twice,
     who_wants_a_rest_has_it,
 )
+from tests.simulation.mistaken import mistaken_in
 from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
@@ -96,7 +105,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
         yield f"{len(books.jobs)} jobs for {len(wanted)} inputs"
     outcomes = {row.job: row for row in books.outcomes}
     outputs = {name: facts.plan.output_of(input_of(name)) for _, name in wanted}
-    mistaken = _mistaken(facts, books)
+    mistaken = mistaken_in(facts, books)
     for job in books.jobs:
         outcome = outcomes.get(job.id)
         if job.state not in TERMINAL or outcome is None:
@@ -133,49 +142,6 @@ def _files_say_the_same(
             yield f"{path.name} holds outputs that are not those of their rows"
 
 
-NAMING: Final = frozenset({Event.ACCEPTED, Event.ADOPTED})
-"""What tells the id of a submission."""
-
-
-def _mistaken(facts: Facts, books: Books) -> set[str]:
-    """Jobs that have another one's result, since the service answered their `/run` with its id, and nobody else had been
-    told of that id by then: by polling alone nothing shows such a lie. With webhooks each job has its own, and the one
-    whose id it is bears it; but one that brings the record of another job instead tells nothing, and which ids were
-    given in one process the next one does not know.
-    """
-    names = {job.id: job.custom_id for job in books.jobs}
-    found: set[str] = set()
-    if not facts.plan.faults.repeated_id:
-        return found
-    begun = [began for began, _ in facts.lives]
-    for outcome in books.outcomes:
-        fate = facts.fates.get(outcome.remote_id or "")
-        if fate is None or fate.input == input_of(names[outcome.job]) or outcome.trouble is not None:
-            continue
-        of_job = books.events[outcome.job]
-        taken_at = next(row.at for row in of_job if row.event == Event.COMPLETED)
-        named_at = max((row.at for row in of_job if row.event in NAMING and row.at <= taken_at), default=taken_at)
-        has_own = any(
-            row.submission is not None and facts.own_webhooks.get(row.submission, math.inf) <= facts.moments[taken_at]
-            for row in of_job
-        )
-        is_killed = any(facts.moments[named_at] < at <= facts.moments[taken_at] for at in begun)
-        if facts.plan.webhooks and has_own and not is_killed:
-            continue
-        others = [row for row in books.submissions.values() if row.remote_id == outcome.remote_id]
-        learned = (
-            row.at
-            for other in others
-            if other.job != outcome.job
-            for row in books.events[other.job]
-            if row.submission == other.id and row.event in {*NAMING, Event.COMPLETED}
-        )
-        taken = facts.moments[taken_at]
-        if all(at > taken_at or any(facts.moments[at] < each <= taken for each in begun) for at in learned):
-            found.add(names[outcome.job])
-    return found
-
-
 def what_can_succeed_succeeds(facts: Facts, books: Books) -> Iterator[str]:
     """Where nothing happened that ends a job, no job has failed; so many answers in a row as it takes can be lost."""
     if facts.plan.all_succeed and facts.finished:
@@ -209,7 +175,7 @@ def counts_agree(_facts: Facts, books: Books) -> Iterator[str]:
     kept = {name: n for name, n in books.counts.items() if name in set(State)}
     if kept != dict(states):
         yield f"the counts say {kept}, the rows {dict(states)}"
-    events = list(chain.from_iterable(books.events.values()))
+    events = [row for row in chain.from_iterable(books.events.values()) if not is_carried(books, row)]
     told = {
         "uncertain_seen": sum(row.event == Event.UNANSWERED for row in events),
         "uncertain_resubmitted": sum(row.event == Event.RETRIED and row.trouble == "uncertain" for row in events),
@@ -228,13 +194,14 @@ def nothing_is_forgotten(facts: Facts, books: Books) -> Iterator[str]:
     unknown: Counter[bytes] = Counter()
     known = {row.remote_id for row in books.submissions.values()}
     for remote_id, fate in facts.fates.items():
-        unknown[fate.input] += remote_id not in known
+        if remote_id not in known:
+            unknown.update(fate.rows)
     for job in books.jobs:
         uncertain = sum(row.event == Event.UNANSWERED for row in books.events.get(job.id, ()))
         ids = (row.remote_id for row in books.submissions.values() if row.job == job.id)
         fates = (facts.fates.get(remote_id or "") for remote_id in ids)
         uncertain += sum(
-            fate is not None and fate.input != input_of(job.custom_id) for fate in fates
+            fate is not None and input_of(job.custom_id) not in fate.rows for fate in fates
         )  # got another's id
         # past the queue no answer tells an id: each request was answered with what came of it, or with nothing
         claims = [row for row in books.events.get(job.id, ()) if row.event == Event.CLAIMED]
@@ -250,7 +217,7 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
     """Submissions and results at the service are at most one for each job, and one for each time that the ledger says
     why there had to be another.
     """
-    accepted = Counter(fate.input for fate in facts.fates.values())
+    accepted = Counter(chain.from_iterable(fate.rows for fate in facts.fates.values()))
     completed = facts.completed
     for job in books.jobs:
         again = [
@@ -265,7 +232,7 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
         paid = completed[input_of(job.custom_id)]
         # where no `/retry` shows that a webhook said what is not so, it costs
         is_untrue = facts.plan.faults.contrary_webhook and (facts.plan.pool or facts.plan.retry_rate)
-        may_be_paid = {*PAID_AGAIN, "failed"} if is_untrue else PAID_AGAIN
+        may_be_paid = {*PAID_AGAIN, "failed"} if is_untrue or is_bad(facts, job.custom_id) else PAID_AGAIN
         if paid > 1 + sum(trouble in may_be_paid for trouble in again):
             yield f"{job.custom_id} has {paid} results at the service after {again}"
 
@@ -343,7 +310,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         remote_id, fate = fate_of(facts, books, row)
         end = fate.end_by(true_moment(facts, row)) if fate else None
-        if fate is None or end is None or not end.is_result or fate.is_of_batch:
+        if fate is None or end is None or not end.is_result or fate.is_of_batch or is_said_of_row(facts, books, row):
             continue
         until = min(fate.forgotten_at or row.at, true_moment(facts, row))
         up_us = facts.up_us(end.at, until, at=fate.at)
@@ -380,7 +347,7 @@ def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[
     for row in chain.from_iterable(books.events.values()):
         if row.trouble is None or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
-        if row.event == Event.ABANDONED and row.job in succeeded:
+        if (row.event == Event.ABANDONED and row.job in succeeded) or is_said_of_row(facts, books, row):
             continue
         remote_id, fate = fate_of(facts, books, row)
         at = true_moment(facts, row)
@@ -480,6 +447,7 @@ CHECKS: tuple[Check, ...] = (
     *OF_SCALING,
     *OF_PODS,
     *OF_BATCHES,
+    *OF_CHUNKS,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

@@ -12,6 +12,7 @@ from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.simulation.drawn_batches import with_batches
+from tests.simulation.drawn_chunks import with_chunks
 from tests.simulation.drawn_pods import OF_PODS, with_pods
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
@@ -116,8 +117,14 @@ def swarm(seed: int) -> Plan:
     nearly as many canaries and budgets; in one of five a run has a pool, whose members in half of these have lanes of
     their own; in one of eight answers are bombs, in as many they begin with a byte order mark, in as many somebody else
     uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie
-    as well; in one of ten jobs leave in batches, in as many runs have pods in the place of an endpoint.
+    as well; in one of ten jobs leave in batches, in as many runs have pods in the place of an endpoint; in
+    one of twenty rows travel together.
     """
+    return with_chunks(of_jobs(seed))
+
+
+def of_jobs(seed: int) -> Plan:
+    """The same world without what is done with several rows at once, or with outputs."""
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
     plan = with_batches(with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan)))))))

@@ -1,6 +1,6 @@
 """What the service knows about its jobs and never tells: when each was accepted, how it ended, when it was forgotten."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from orchestrator.emulator.jobs.jobs import (
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.emulator.execution_counts import ExecutionCounts
+from tests.simulation.chunks import rows_in
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.world import bare
 
@@ -38,6 +39,8 @@ class Fate(msgspec.Struct, kw_only=True):
     """One job of the service's. Times are microseconds by the true clock."""
 
     input: bytes
+    rows: tuple[bytes, ...]
+    """The inputs of the rows that it carries; its own where it is no chunk."""
     at: str
     """At which endpoint of which service: host and id."""
     is_of_batch: bool = False
@@ -78,16 +81,23 @@ class FateBook(ExecutionCounts):
         self.agreed_times: float = 1.0
         """For so many times as long the service had agreed to keep a job."""
 
+        self.result_of: Callable[[bytes], bytes | None] | None = None
+        """What there is to be had of an input; None: whatever comes of it."""
+
         self.batch_retention_us = 0
         """How long a request of a batch is kept after its end, at least."""
 
         self.forgets_at: int | None = None
         """While it forgets everything at once."""
 
+    def _keys(self, raw_input: bytes) -> Iterable[Hashable]:
+        return rows_in(bare(raw_input))
+
     def accepted(self, job: ServiceJob, *, is_lost: bool) -> None:
         super().accepted(job, is_lost=is_lost)
         self.fates[job.id] = Fate(
             input=bare(job.input),
+            rows=rows_in(bare(job.input)),
             at=f"{self._host}/{job.endpoint}",
             is_of_batch=job.batch_id is not None,
             place=_place(job.input),
@@ -104,8 +114,11 @@ class FateBook(ExecutionCounts):
 
     def finished(self, job: ServiceJob, result: WorkerResult, now: int) -> None:
         super().finished(job, result, now)
+        fate = self.fates[job.id]
         has_result = result.output is not None and b'"unfinished"' not in result.output
-        self.fates[job.id].ends.append(End(now, job.status, has_result))
+        if self.result_of is not None:
+            has_result = result.output is not None and result.output == self.result_of(fate.input)
+        fate.ends.append(End(now, job.status, has_result))
         self.say("service", f"{job.status}{'' if result.output else ' without output'}", job.id)
 
     def forgotten(self, job: ServiceJob) -> None:

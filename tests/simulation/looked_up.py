@@ -36,7 +36,13 @@ def fate_of(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate
         return remote_id, None
     fate = facts.fates.get(remote_id or "")
     (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
-    return remote_id, fate if fate is not None and fate.input == input_of(custom_id) else None
+    return remote_id, fate if fate is not None and input_of(custom_id) in fate.rows else None
+
+
+def is_carried(books: Books, row: EventRow) -> bool:
+    """Whether an event is about a submission that left by that of another row: what is counted are those that left."""
+    submission = books.submissions.get(row.submission or 0)
+    return submission is not None and submission.is_carried
 
 
 def is_past_queue(facts: Facts, books: Books, job: JobRow, row: EventRow) -> bool:

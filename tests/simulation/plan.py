@@ -19,6 +19,7 @@ from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from orchestrator.units import SECOND_US
+from tests.simulation.chunk_plan import ChunkPlan
 from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 
 MINUTE_S = 60.0
@@ -333,6 +334,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: there are as many workers as there are."""
     batches: BatchPlan | None = None
     """None: nobody has any."""
+    chunks: ChunkPlan | None = None
+    """None: each row is a job of the service of its own."""
     pods: PodsPlan | None = None
     """None: the runs have endpoints."""
     others: tuple[RunPlan, ...] = ()
@@ -452,7 +455,17 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case Faults() | Spell() | RunPlan() | Asking() | PoolPlan() | MemberWeather() | BatchPlan() | PodsPlan():
+        case (
+            Faults()
+            | Spell()
+            | RunPlan()
+            | Asking()
+            | PoolPlan()
+            | MemberWeather()
+            | BatchPlan()
+            | PodsPlan()
+            | ChunkPlan()
+        ):
             return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             who = "" if value.who is None else f" of {value.who}"

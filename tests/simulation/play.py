@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import httpx
@@ -20,11 +19,6 @@ from anyio.abc import TaskGroup
 from orchestrator.api.admin.tidy import tidy
 from orchestrator.api.foreground.run import run as run_program
 from orchestrator.api.messages.message_resend import resend_now
-from orchestrator.core.gates.brake_gates import Canary, MaxFailures
-from orchestrator.core.jobs.escalation import EscalationRule
-from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
-from orchestrator.core.lanes.via import Via
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.http_answers import POINTLESS
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
@@ -33,49 +27,40 @@ from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.command_requests import ServeRequest
-from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
-from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures, parse_percentage
-from orchestrator.settings.run_request import RunRequest
-from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.simulation.account import SimulatedAccount
 from tests.simulation.asker import Asker
-from tests.simulation.clock import EPOCH_AT
+from tests.simulation.chunks import ChunkWorker, rows_in
 from tests.simulation.console import BRAKES, Console, Log
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import FateBook, ForgetfulWorld
 from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
-from tests.simulation.network import LISTENER_URL, Network
-from tests.simulation.plan import OTHER_ENDPOINTS, FailureClass, Plan, Rate, RunPlan, ScalingPlan, Weather, Where, Word
-from tests.simulation.pods import PLACE, SimulatedPods, pod_template
-from tests.simulation.pool import MemberFleets, endpoint_named, named_members, policy_of
-from tests.simulation.process import KEYS, Machine, Process, begin, may_break_down
-from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS, Receivers
+from tests.simulation.network import Network
+from tests.simulation.plan import FailureClass, Plan, Rate, Weather, Word
+from tests.simulation.pods import SimulatedPods
+from tests.simulation.pool import MemberFleets
+from tests.simulation.process import Machine, Process, begin, may_break_down
+from tests.simulation.receivers import Receivers
 from tests.simulation.run import run_until_crash
+from tests.simulation.run_command import connection_of, hosts_of, request_of, write_input
 from tests.simulation.scaled import Scale
-from tests.simulation.stranger import for_batches, live_beside
+from tests.simulation.stranger import live_beside
 from tests.simulation.world import (
     ENDPOINT,
     HERE,
     POOL_ENDPOINTS,
     SECOND_ENDPOINT,
-    SERVER_PATH,
     SimulatedService,
     input_in,
 )
 
-HOSTS = {Where.HERE: HERE, Where.NEXT_DOOR: HERE, Where.ELSEWHERE: "elsewhere"}
-VARIABLES = {HERE: "KEY_HERE", "elsewhere": "KEY_ELSEWHERE"}
-ENDPOINTS = {Where.HERE: ENDPOINT, Where.NEXT_DOOR: SECOND_ENDPOINT, Where.ELSEWHERE: ENDPOINT}
 BEFALLS = frozenset({FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What happens to processes at a time of its own."""
 
 PASSING = (*POINTLESS.values(), "cannot be given the workers", "no pod was asked for")
 """What is said where a command is refused, and given again."""
 
-PROGRESS_EVERY_S = 2.0
 LONGER = 4
 """So many times as long as others does a resumable job take."""
 
@@ -95,7 +80,8 @@ class Play:
         facts = self.facts = Facts(plan, folder, traced=traced)
         self._plan = plan
         self._crashes = list(plan.crashes)
-        self._services = {host: self._made_service(host) for host in sorted({HOSTS[run.where] for run in plan.runs})}
+        self._chunks = None if plan.chunks is None else ChunkWorker(plan)
+        self._services = {host: self._made_service(host) for host in hosts_of(plan)}
         if plan.scaling is not None:
             facts.account = SimulatedAccount(plan, self._services[HERE], facts.true)
         if plan.pods is not None:
@@ -119,7 +105,7 @@ class Play:
         facts.heard = self._receivers.heard
         self._machine = Machine(facts, network, self._receivers)
         for run in facts.runs:
-            _write_input(plan, run)
+            write_input(plan, run)
 
     def play(self) -> Facts:
         """Plays to the end of the runs, or to the end of the patience."""
@@ -148,8 +134,9 @@ class Play:
         if operation == "retry" and (fate := self.facts.fates.get(remote_id)) is not None:
             raw_input = fate.input
         if raw_input:
-            self.facts.sent.append((self.facts.true.now(), raw_input))
-            self.facts.ways.add((f"{request.url.host}/{endpoint}", operation, raw_input))
+            for row in rows_in(raw_input):
+                self.facts.sent.append((self.facts.true.now(), row))
+                self.facts.ways.add((f"{request.url.host}/{endpoint}", operation, row))
 
     def _heard(self, body: bytes) -> None:
         """A body has reached the program. Notes it if it is the result of the job that it names."""
@@ -158,8 +145,19 @@ class Play:
         except ValueError:
             return
         fate = self.facts.fates.get(record["id"])
-        if fate is not None and record.get("output") == json.loads(self._plan.output_of(fate.input)):
+        result = None if fate is None else self._result_of(fate.input)
+        if result is not None and record.get("output") == json.loads(result):
             self.facts.told[record["id"]].append(self.facts.true.now())
+
+    def _made_of(self, raw_input: bytes, _number: int) -> WorkerResult:
+        """What a worker makes of an input this time."""
+        if self._chunks is not None:
+            return self._chunks.work(raw_input)
+        return WorkerResult(output=self._plan.output_of(raw_input))
+
+    def _result_of(self, raw_input: bytes) -> bytes | None:
+        """What there is to be had of an input."""
+        return self._plan.output_of(raw_input) if self._chunks is None else self._chunks.output(raw_input)
 
     async def _world(self) -> None:
         """Everything, until all runs have come to their end, or nobody believes in that any more."""
@@ -260,7 +258,7 @@ class Play:
         try:
             async with self._stopping(process) as stop:
                 summary = await run_program(
-                    self._request(run), Console(facts, run), process.dependencies(), process.stop
+                    request_of(facts, run), Console(facts, run), process.dependencies(), process.stop
                 )
                 facts.trace.say("program", f"{run.plan.name}: {summary.jobs}")
                 run.summary = summary
@@ -310,7 +308,7 @@ class Play:
         await anyio.sleep_until(self._plan.calm_at_s)
 
         async def ask(process: Process) -> None:
-            connection = self._connection(self.facts.runs[0])
+            connection = connection_of(self._plan, self.facts.runs[0].plan)
             self.facts.resent_at = self.facts.true.now()
             resent = await resend_now(self.facts.ledger, None, connection, process.dependencies())
             self.facts.trace.say("person", f"resend: {resent.messages} messages, {resent.taken} taken")
@@ -337,86 +335,9 @@ class Play:
             self.facts.pods_left += pods.paid
 
     async def _tidy(self, process: Process) -> None:
-        request = ServeRequest(ledger=self.facts.ledger, connection=self._connection(self.facts.runs[0]))
+        request = ServeRequest(ledger=self.facts.ledger, connection=connection_of(self._plan, self.facts.runs[0].plan))
         for each in await tidy(request, process.dependencies()):
             self.facts.trace.say("person", f"runs tidy: {each.named}: {each.outcome}")
-
-    # --- what is given with the command
-
-    def _request(self, run: RunFacts) -> RunRequest:
-        plan = self._plan
-        scaling, number = plan.scaling, self.facts.runs.index(run)
-        if scaling is None or (number and not (scaling.is_shared and run.plan.where is Where.HERE)):
-            scaling = None
-        pods = plan.pods if run.plan.where is Where.HERE else None
-        members = named_members(plan, process=run.processes - 1) if run is self.facts.runs[0] else ()
-        request = RunRequest(
-            name=run.plan.name,
-            source=str(run.source),
-            endpoint=PLACE if pods is not None else _endpoint(plan, run.plan.where),
-            members=members,
-            ledger=self.facts.ledger,
-            output=run.output,
-            errors=run.errors,
-            connection=self._connection(run),
-            settings=RunSettings(
-                allow_env=("WORKER_*",),
-                policy=policy_of(plan, members),
-                max_attempts=run.plan.max_attempts,
-                retention_us=round(plan.retention_s * plan.time_scale * SECOND_US),
-                on_uncertain=run.plan.on_uncertain,
-                on_expired=run.plan.on_expired,
-                priority=run.plan.priority,
-                notify=None if plan.receivers is None else NOTIFY,
-                output_required=True,
-                stream=plan.yields,
-                escalate=_rules(run.plan, plan),
-                canary=Canary() if plan.canary is None or run.held else parse_canary(plan.canary),
-                budget=0.0 if run.held else plan.budget_s(run.plan) or 0.0,
-                budget_per_day=plan.budget_per_day_s() or 0.0,
-                price_per_second=None if plan.budget_share is None and plan.day_share is None else 1.0,
-                max_failures=MaxFailures()
-                if plan.max_failures is None or run.held
-                else parse_max_failures(plan.max_failures),
-                finish_by=0 if run.held else _finish_by(plan, scaling, number),
-                workers=None if scaling is None else scaling.range,
-                pods=None if pods is None else pods.wanted_by(run.processes - 1),
-                pod_template=None if pods is None else pod_template(pods),
-                stop_late=plan.finish_by_s is not None and not run.held,
-                retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
-                resumable=plan.resumable,
-                via=plan.via,
-                path=SERVER_PATH if plan.via is Via.HTTP else "",
-                progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
-            ),
-        )
-        return for_batches(request, plan)
-
-    def _connection(self, run: RunFacts) -> ConnectionSettings:
-        plan = self._plan
-        limits = {**CONTRACT_LIMITS, Operation.RUN: _limit(plan.run_rate), Operation.STATUS: _limit(plan.status_rate)}
-        if plan.are_held:
-            limits[Operation.RUNSYNC] = _limit(plan.run_rate)
-        limits[Operation.BATCH] = _limit(plan.batch_rate)
-        if plan.pods is not None:
-            limits[plan.via.operation] = Limit(1000, 10.0, plan.pods.at_once)
-        if plan.retry_rate is not None:
-            limits[Operation.RETRY] = _limit(plan.retry_rate)
-        here = HOSTS[run.plan.where]
-        return ConnectionSettings(
-            serverless_url=f"http://{here}",
-            rest_url=f"http://{HERE}",
-            api_key=KEYS[VARIABLES[here]],
-            keys={f"http://{host}": self._key(host) for host in self._services if host != here},
-            listen="127.0.0.1:0" if plan.webhooks else None,
-            webhook_url=LISTENER_URL if plan.webhooks else None,
-            limits=limits,
-            targets={OPS: NotifyTarget(kind=TargetKind.WEBHOOK, url=f"env:{HOOK_VARIABLE}")},
-        )
-
-    def _key(self, host: str) -> str:
-        """As a person gives it, or a program."""
-        return f"env:{VARIABLES[host]}" if self._plan.seed % 2 else KEYS[VARIABLES[host]]
 
     def _made_service(self, host: str) -> SimulatedService:
         plan, facts = self._plan, self.facts
@@ -430,6 +351,7 @@ class Play:
         book = FateBook(round(plan.retention_s * SECOND_US), round(plan.sync_retention_s * SECOND_US), host)
         fleets = None if plan.pool is None or host != HERE else MemberFleets(plan.pool)
         book.fates, book.say = facts.fates, facts.trace.say
+        book.result_of = None if plan.chunks is None else self._result_of
         book.batch_retention_us = 0 if plan.batches is None else round(plan.batches.kept_s * SECOND_US)
         service = SimulatedService(
             facts.true,
@@ -439,7 +361,7 @@ class Play:
             scaling=None if fleets is None else fleets.scaling(0.0),
             speeds=None if fleets is None else fleets.speeds,
             seconds=lambda chance: chance.uniform(*plan.seconds),
-            work=lambda raw_input, _: WorkerResult(output=plan.output_of(raw_input)),
+            work=self._made_of,
             yields=plan.yields,
             retention_s=plan.retention_s,
             faults=plan.faults,
@@ -457,42 +379,10 @@ class Play:
         return service
 
 
-def _finish_by(plan: Plan, scaling: ScalingPlan | None, run: int) -> int:
-    by_s = plan.finish_by_s if scaling is None else scaling.finish_by_s * (1 + run / 2)
-    return 0 if by_s is None else EPOCH_AT + round(by_s * SECOND_US)
-
-
-def _rules(run: RunPlan, plan: Plan) -> tuple[EscalationRule, ...]:
-    """Those that its attempts are enough for."""
-    found = [parse_rule(text.format(other=OTHER_ENDPOINTS[run.where])) for text in plan.escalate]
-    return tuple(rule for rule in found if problems_of([rule], max_attempts=run.max_attempts) is None)
-
-
 def _long_work(plan: Plan) -> LongWork:
     work_s = LONGER * plan.seconds[1]
     return LongWork(work_s=work_s, report_every_s=work_s / 16, checkpoint_every_s=work_s / 8)
 
 
-def _limit(rate: Rate) -> Limit:
-    return Limit(rate.requests, rate.window_s, rate.concurrent)
-
-
 def _service_limit(rate: Rate) -> ServiceLimit:
     return ServiceLimit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
-
-
-def _endpoint(plan: Plan, where: Where) -> str:
-    return endpoint_named(plan, HOSTS[where], ENDPOINTS[where])
-
-
-def _input(plan: Plan, n: int) -> dict[str, Any]:
-    if plan.via is Via.HTTP:
-        return {"n": n}
-    return {"openai_route": SERVER_PATH, "openai_input": {"n": n}} if plan.direct else {"n": n}
-
-
-def _write_input(plan: Plan, run: RunFacts) -> None:
-    s3_config = {"accessId": "env:WORKER_ID", "accessSecret": "env:WORKER_SECRET", "bucketName": "b"}
-    more = {"s3Config": s3_config} if plan.secrets else {}
-    rows = ({"custom_id": f"job-{n}", "input": _input(plan, n), **more} for n in run.numbers)
-    run.source.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))

@@ -9,6 +9,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
+from tests.simulation.looked_up import is_carried
 
 COUNTERS = ("submissions", "ends", "executions", "settled")
 BUCKETS = ("margin", "queue", "execution")
@@ -62,7 +63,7 @@ def the_last_samples_say_what_the_ledger_says(facts: Facts, books: Books) -> Ite
             "counts": tuple(_without_late(each) for each in (last.get("counts", {}), books.history.counts[run])),
             "unanswered": (
                 last.get("submissions", {}).get("unanswered", 0),
-                sum(row.event == Event.UNANSWERED for row in rows),
+                sum(row.event == Event.UNANSWERED and not is_carried(books, row) for row in rows),
             ),
         }
         for name, (sampled, kept) in told.items():

@@ -15,6 +15,7 @@ from tests.simulation.drawn import (
     LARGE,
     SPELLS,
     at_rates,
+    of_jobs,
     side_by_side,
     swarm,
     with_direct,
@@ -23,6 +24,7 @@ from tests.simulation.drawn import (
     with_url,
 )
 from tests.simulation.drawn_batches import with_batches
+from tests.simulation.drawn_chunks import with_chunks
 from tests.simulation.drawn_pods import with_pods
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_scaling import with_scaling
@@ -267,13 +269,13 @@ REFUSED = Faults(spells=tuple(Spell(from_s=at_s, for_s=2, unauthorized=1.0) for 
 
 def long_jobs(seed: int) -> Plan:
     """Jobs that outlive their submissions, in a world of the swarm."""
-    plan = with_long_jobs(swarm(seed), share=1.0)
+    plan = with_long_jobs(of_jobs(seed), share=1.0)
     return msgspec.structs.replace(plan, scenario="long-jobs")
 
 
 def pools(seed: int) -> Plan:
     """Several endpoints share the jobs of a run, in a world of the swarm, and none has batches."""
-    plan = swarm(seed)
+    plan = of_jobs(seed)
     via = Via.QUEUE if plan.via is Via.BATCH else plan.via
     return msgspec.structs.replace(
         with_pool(msgspec.structs.replace(plan, via=via, batches=None), share=1.0), scenario="pools"
@@ -282,7 +284,7 @@ def pools(seed: int) -> Plan:
 
 def scaling(seed: int) -> Plan:
     """The workers of an endpoint follow what a run needs, in a world of the swarm."""
-    plan = swarm(seed)
+    plan = of_jobs(seed)
     via = Via.QUEUE if plan.at_url or plan.direct else plan.via
     fit = msgspec.structs.replace(
         plan, pool=None, at_url=False, via=via, time_scale=1.0, resumable=False, finish_by_s=None, budget_share=None
@@ -293,23 +295,44 @@ def scaling(seed: int) -> Plan:
 def batches(seed: int) -> Plan:
     """Jobs that leave in batches of the service, in a world of the swarm."""
     plan = msgspec.structs.replace(
-        swarm(seed), scenario="batches", resumable=False, via=Via.QUEUE, at_url=False, time_scale=1.0, pods=None
+        of_jobs(seed), scenario="batches", resumable=False, via=Via.QUEUE, at_url=False, time_scale=1.0, pods=None
     )
     return with_batches(plan, share=1.0)
 
 
 def pods(seed: int) -> Plan:
     """Pods in the place of an endpoint, in a world of the swarm."""
-    plan = swarm(seed)
+    plan = of_jobs(seed)
     via = Via.QUEUE if plan.batches is not None else plan.via
     fit = msgspec.structs.replace(plan, scaling=None, batches=None, via=via, time_scale=1.0, resumable=False)
     return msgspec.structs.replace(with_pods(fit, share=1.0), scenario="pods")
 
 
+def chunks(seed: int) -> Plan:
+    """Rows that travel together, in a world of the swarm."""
+    plan = _by_queue(seed, scenario="chunks")
+    return with_chunks(plan, share=1.0)
+
+
+def _by_queue(seed: int, *, scenario: str) -> Plan:
+    """A world of the swarm in which ordinary jobs leave by the queue."""
+    return msgspec.structs.replace(
+        of_jobs(seed),
+        scenario=scenario,
+        resumable=False,
+        yields=False,
+        via=Via.QUEUE,
+        at_url=False,
+        batches=None,
+        pods=None,
+        pool=None,
+    )
+
+
 def direct(seed: int) -> Plan:
     """Jobs that go past the queue, in a world of the swarm."""
     return msgspec.structs.replace(
-        with_direct(msgspec.structs.replace(swarm(seed), resumable=False), share=1.0), scenario="direct"
+        with_direct(msgspec.structs.replace(of_jobs(seed), resumable=False), share=1.0), scenario="direct"
     )
 
 
@@ -336,7 +359,7 @@ def urls(seed: int) -> Plan:
 
 def held(seed: int) -> Plan:
     """Jobs that leave by `/runsync`, in a world of the swarm."""
-    plan = msgspec.structs.replace(swarm(seed), resumable=False, via=Via.QUEUE, at_url=False, scale_is_told=True)
+    plan = msgspec.structs.replace(of_jobs(seed), resumable=False, via=Via.QUEUE, at_url=False, scale_is_told=True)
     return msgspec.structs.replace(with_held(plan, share=1.0), scenario="held")
 
 
@@ -379,6 +402,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "urls": urls,
         "held": held,
         "batches": batches,
+        "chunks": chunks,
         "pods": pods,
     }
 )

@@ -1,7 +1,8 @@
 """A handler that takes several rows at once, as simulated workers have it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 import msgspec
 
@@ -15,13 +16,30 @@ BY_ID = RunSettings(chunk=ChunkTerms(rows=16), chunk_input='{"rows":"{rows}"}', 
 POISON = "it does not fit into memory"
 
 
+def doubled(n: int) -> dict[str, int]:
+    return {"twice": 2 * n}
+
+
+def said_of_bad(n: int) -> str:
+    """What the handler says of that row, if it is a bad one."""
+    return f"{n} is bad"
+
+
 class Handler:
-    """Doubles `n` of each row. It dies of `poisonous` ones, and says of `bad` ones that they are bad; `spoil` is done to
-    its output, unless the chunk is a single row.
+    """Makes `output_of` of `n` of each row. It dies of `poisonous` ones, and says of `bad` ones that they are bad;
+    `spoil` is done to its output, unless the chunk is a single row.
     """
 
-    def __init__(self, *, poisonous: Collection[int] = (), bad: Collection[int] = (), spoil: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        poisonous: Collection[int] = (),
+        bad: Collection[int] = (),
+        spoil: str = "",
+        output_of: Callable[[int], Any] = doubled,
+    ) -> None:
         self.poisonous, self.bad, self.spoil = poisonous, bad, spoil
+        self._output_of = output_of
         self.sizes: list[int] = []
         self.seen = Counter[int]()
 
@@ -43,17 +61,17 @@ class Handler:
             parts = list(self._spoilt(parts))
         return WorkerResult(output=msgspec.json.encode({"rows": parts} if by_id else parts))
 
-    def _part(self, number: int) -> dict[str, object]:
-        return {"error": f"{number} is bad"} if number in self.bad else {"twice": 2 * number}
+    def _part(self, number: int) -> Any:
+        return {"error": said_of_bad(number)} if number in self.bad else self._output_of(number)
 
-    def _spoilt(self, parts: list[dict[str, object]]) -> Iterable[dict[str, object]]:
+    def _spoilt(self, parts: list[Any]) -> Iterable[Any]:
         match self.spoil:
             case "fewer":
                 return parts[:-1]
             case "more":
                 return [*parts, parts[0]]
             case "swapped":
-                return reversed(parts)
+                return parts[::-1]
             case "double":
                 return [parts[0], *parts[:-1]]
             case "foreign":
