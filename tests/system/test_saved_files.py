@@ -74,6 +74,22 @@ def test_the_same_run_again_makes_files_of_the_results_that_it_has(desk: Desk) -
     }
 
 
+@pytest.mark.slow
+def test_a_run_is_not_done_while_the_disk_has_not_taken_its_files(desk: Desk) -> None:
+    desk.inputs(1, prompt="a lighthouse")
+    (desk.folder / "out").mkdir()
+    (desk.folder / "out" / "row-0").symlink_to(desk.folder)
+    save = ("--save", "output.image=out/{custom_id}/1.png")
+    stopped = desk.call("run", "prompts.jsonl", *PICTURE, *save, "--output", "results.jsonl", *FAST)
+    assert stopped.exit_code == 3, stopped
+    assert "row-0 in it is no folder, or a link to one, which is not followed" in stopped.stderr
+    assert "1 result without files" in stopped.stderr
+    (desk.folder / "out" / "row-0").unlink()
+    assert desk.call("resume", "prompts").exit_code == 0
+    [row] = desk.rows()
+    assert row["output"]["image"]["file"] == str(desk.folder / "out" / "row-0" / "1.png")
+
+
 def test_what_cannot_be_a_file_is_refused_before_anything_is_sent(desk: Desk) -> None:
     desk.inputs(1, prompt="a lighthouse")
     (desk.folder / "taken").touch()

@@ -257,6 +257,8 @@ class Foreground:
             await self._log.note_failures(ledger, standing.run.id)
         if not summary.interrupted and standing.progress.unfinished:
             raise await start_and_stop_texts.stopped_error(ledger, request, standing, self._gave_up)
+        if not summary.interrupted and standing.progress.to_be_saved:
+            raise start_and_stop_texts.unsaved_error(request, standing)
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake.is_reading
             start_and_stop_texts.say_goodbye(self._console, request, standing, self._safe_s(), is_reading=is_reading)

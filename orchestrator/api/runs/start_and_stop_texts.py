@@ -148,6 +148,15 @@ async def stopped_error(ledger: Ledger, request: RunRequest, standing: ServedRun
     return StoppedError(f"{why}: {resume_command(request)}")
 
 
+def unsaved_error(request: RunRequest, standing: ServedRun) -> StoppedError:
+    """That a run has ended, and results of it have not become the files that they should; with the command that makes
+    these.
+    """
+    why = "" if standing.why_stopped is None else f": {standing.why_stopped}"
+    found = counted(standing.progress.to_be_saved, "result")
+    return StoppedError(f"{found} without files{why}; mend that, then: {resume_command(request)}")
+
+
 def refusal_advice(request: RunRequest, standing: ServedRun, safe_s: float | None) -> str:
     """What to know when a changed input was refused while jobs are at the service."""
     at_service = standing.progress.at_service

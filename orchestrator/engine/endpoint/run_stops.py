@@ -106,10 +106,7 @@ class RunStops:
 
     def observe_files(self, run: int, disk_fault: str | None) -> None:
         """Why no files can be made of outputs of `run`; None: they can by now, and what was kept whole is saved."""
-        why = None
-        if disk_fault is not None:
-            again = self._advice(NextStep.RESUME_RUN, run)
-            why = f"{disk_fault}: outputs are kept whole in the ledger; once that is mended: {again}"
+        why = None if disk_fault is None else f"{disk_fault}: outputs are kept whole in the ledger"
         if self._run(run).make_files(why):
             self._changes.wake()
 

@@ -31,6 +31,7 @@ _NEW_FOLDER_MODE: Final = 0o777
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_FOLDER: Final = (errno.ENOTDIR, errno.ELOOP)
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 """What file systems say that have no second names for a file."""
 
@@ -190,6 +191,12 @@ def _opened_below(folder: Path, parts: Sequence[str]) -> int:
                 os.mkdir(part, _NEW_FOLDER_MODE, dir_fd=above)
                 os.fsync(above)
             descriptor = os.open(part, _OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                raise OSError(
+                    error.errno, f"{part} in it is no folder, or a link to one, which is not followed"
+                ) from None
+            raise
         finally:
             os.close(above)
     return descriptor
