@@ -131,7 +131,7 @@ def say_goodbye(
         console.info(f"{counted(at_service, 'job')} still at the service; {safe_text(safe_s)}")
     if is_reading:
         console.info("the input was not read to its end, so nothing of it was taken in: give the same command again")
-    elif standing.progress.unfinished:
+    elif standing.progress.unfinished or standing.progress.to_be_saved:
         console.info(f"continue with: {resume_command(request)}")
 
 

@@ -166,7 +166,10 @@ class OutputSaver:
             return found._replace(is_result=False)
         if found.why_not is not None and job.run not in self._warned:
             self._warned.add(job.run)
-            self._warn(f"{custom_id}: {found.why_not}; it stays in its row, as others will, each with the reason")
+            until = "" if found.unsaved is Unsaved.MEMBER else " until the run is gone on with"
+            self._warn(
+                f"{custom_id}: {found.why_not}; it stays in its row{until}, as others will, each with the reason"
+            )
         return found
 
     async def save_all(self, run: int) -> SavedAgain:
