@@ -16,7 +16,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.input.sources import places_of
 from orchestrator.formats.output.atomic_file import holds_data, is_stream, same_file
 from orchestrator.formats.output.readback import reader_of
-from orchestrator.formats.output.writers import format_of, parts_of
+from orchestrator.formats.output.writers import format_of, is_part, parts_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
@@ -24,7 +24,7 @@ from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.run_request import partial_of
 from orchestrator.settings.words_and_defaults import OutputFormat
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.object_url import Location, location_of
+from orchestrator.stores.object_url import Location, ObjectUrl, location_of
 
 ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
@@ -32,7 +32,7 @@ ROWS_LOOKED_AT: Final = 20
 
 def owner_of(path: Location, known: Sequence[Run], run: Run | None, ledger: Path) -> Run | None:
     """Which run has written to `path` last, as far as the ledger knows; of two, `run`."""
-    owners = [each for each in known if any(same_file(path, file) for file in files_of(each, ledger))]
+    owners = [each for each in known if any(same_file(path, file) for file in _files_of(each, path, ledger))]
     return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
 
 
@@ -41,14 +41,14 @@ def is_input(path: Location, run: Run) -> bool:
     return any(same_file(path, each) for each in places_of(run.source.splitlines()))
 
 
-def files_of(run: Run, ledger: Path) -> Iterator[Location]:
-    """The files that a run writes, or has written."""
+def _files_of(run: Run, path: Location, ledger: Path) -> Iterator[Location]:
+    """The files that a run writes, or has written; of objects that it was split into only `path`, if it is one."""
     settings = run.settings
     if settings.output is not None:
         output = location_of(settings.output)
         yield from (output, partial_of(output, ledger))
         if output_settings.SPLIT.key in settings.cli_defaults:
-            yield from parts_of(output)
+            yield from [path] * is_part(path, output) if isinstance(output, ObjectUrl) else parts_of(output)
     if settings.errors is not None:
         yield location_of(settings.errors)
 

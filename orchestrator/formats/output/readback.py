@@ -19,6 +19,7 @@ from orchestrator.formats.output.writers import FileForm, parts_of, sink_of
 from orchestrator.formats.text.compression import DamagedInputError, unpacked_stream
 from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
 from orchestrator.stores.object_url import Location, ObjectUrl
+from orchestrator.stores.store_errors import is_missing
 from orchestrator.units import MIB
 
 SHOWN_CHARS: Final = 80
@@ -282,10 +283,11 @@ def _flattened(names: Sequence[str], *, is_errors: bool) -> tuple[str, ...]:
 
 def written_at_ns(path: Location) -> int:
     """When a file, or the first that it was split into, was written. Raises `UsageError` where there is none."""
-    found = next(iter([path] if path.exists() else parts_of(path)), path)
     try:
-        return found.stat().st_mtime_ns
+        return path.stat().st_mtime_ns
     except OSError as error:
+        if is_missing(error) and (part := next(parts_of(path), None)) is not None:
+            return part.stat().st_mtime_ns
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
 
 

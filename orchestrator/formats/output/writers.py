@@ -283,6 +283,13 @@ def parts_pattern(path: Location) -> Location:
     return _numbered(path, "*")
 
 
+def is_part(path: Location, whole: Location) -> bool:
+    """Whether `path` is, by its name, one of those that `whole` is split into: nobody is asked what is there."""
+    before, _, after = parts_pattern(whole).name.rpartition("*")
+    number = path.name.removeprefix(before).removesuffix(after)
+    return number.isdecimal() and path == part_of(whole, int(number))
+
+
 def _numbered(path: Location, number: str) -> Location:
     bare = Path(bare_name(path.name))
     return path.parent / f"{bare.stem}-{number}{bare.suffix}{path.name[len(bare.name) :]}"

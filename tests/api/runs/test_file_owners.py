@@ -7,10 +7,11 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.runs.file_owners import check_not_appeared, file_states
+from orchestrator.api.runs.file_owners import check_not_appeared, file_states, owner_of
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StorageError
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.stores.object_url import ObjectUrl
 from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.flowing import a_pipeline, completing, flowing
 from tests.engine.rows import empty_ledger
@@ -44,6 +45,23 @@ async def test_a_flow_does_not_replace_what_its_pipeline_has_not_written(tmp_pat
         await anyio.sleep(400)
         assert (await p.states())[FIRES[1]] == "succeeded"
     assert kept.read_bytes() == THEIRS
+
+
+@pytest.mark.parametrize(
+    ("url", "is_its"),
+    [
+        ("s3://bucket/out.jsonl", True),
+        ("s3://bucket/out-00002.jsonl", True),
+        ("s3://bucket/out-2.jsonl", False),
+        ("s3://bucket/out-later.jsonl", False),
+        ("s3://another/out-00002.jsonl", False),
+    ],
+)
+async def test_whose_an_object_is_no_store_is_asked(tmp_path: Path, url: str, is_its: bool) -> None:
+    settings = RunSettings(output="s3://bucket/out.jsonl", cli_defaults={"split": ("100",)})
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, settings=settings)
+        assert owner_of(ObjectUrl(url), [run], None, ledger.path) == (run if is_its else None)
 
 
 class Meddling(Silence):
