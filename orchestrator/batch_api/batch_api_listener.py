@@ -1,7 +1,7 @@
 """The Batch API beside the engine of a ledger: it has its address before that begins, and answers while it works."""
 
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import Self
 
 import anyio
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,9 +17,6 @@ from orchestrator.settings import command_flags
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.sources import Choices
 from orchestrator.web.server import Listener
-
-TIDY_EVERY_S: Final = 60.0
-"""How soon a file is gone that has expired."""
 
 
 class _ToBeMade:
@@ -76,15 +73,13 @@ class BatchApi:
         """Answers, and carries batches on, until cancelled, for the ledger that `engine` works on. Raises
         `StorageError`.
         """
-        store, keeper = batch_service(host, engine, self._settings, self._models)
-        self._app.app = batch_api_application(store, self._models, self._keys)
+        service = batch_service(host, engine, self._settings, self._models)
+        self._app.app = batch_api_application(service.store, self._models, self._keys)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listener.serve)
-            tasks.start_soon(keeper.serve)
+            tasks.start_soon(service.keeper.serve)
             host.console.info(f"the Batch API is at {self.url}")
-            while True:
-                await store.files.tidy()
-                await anyio.sleep(TIDY_EVERY_S)
+            await service.upkeep.serve()
 
 
 def _key(name: str, variable: str, environ: Mapping[str, str]) -> str:

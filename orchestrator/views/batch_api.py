@@ -7,12 +7,14 @@ import msgspec
 
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedBatch, PostedError, PostedState
 from orchestrator.core.batch_api.posted_file import PostedFile
+from orchestrator.core.batch_api.token_usage import TokenUsage
 from orchestrator.units import SECOND_US
 
 PROCESSED: Final = "processed"
 
 _MOMENTS: Final = tuple(f"{state}_at" for state in PostedState if state is not PostedState.VALIDATING)
 _errors: Final = msgspec.json.Decoder(list[PostedError])
+_usage: Final = msgspec.json.Decoder(TokenUsage)
 
 
 class FileObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,28 @@ class BatchCounts(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     completed: int
     failed: int
+
+
+class InputTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What those of the inputs were."""
+
+    cached_tokens: int
+
+
+class OutputTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """What those of the outputs were."""
+
+    reasoning_tokens: int
+
+
+class BatchUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tokens the requests of a batch have taken together."""
+
+    input_tokens: int
+    input_tokens_details: InputTokens
+    output_tokens: int
+    output_tokens_details: OutputTokens
+    total_tokens: int
 
 
 class ErrorList(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +91,7 @@ class BatchObject(msgspec.Struct, frozen=True, kw_only=True):
     cancelling_at: int | None
     cancelled_at: int | None
     request_counts: BatchCounts
+    usage: BatchUsage | None
     metadata: msgspec.Raw
 
 
@@ -87,6 +112,7 @@ class ModelObject(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "model"
     created: int
     owned_by: str
+    shutdown_date: None = None
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +166,21 @@ def batch_object(batch: PostedBatch, counts: BatchCounts) -> BatchObject:
         output_file_id=batch.output_file if has_ended else None,
         error_file_id=batch.error_file if has_ended else None,
         request_counts=counts,
+        usage=None if batch.usage is None else _usage_shown(_usage.decode(batch.usage)),
         metadata=msgspec.Raw(batch.metadata or b"null"),
         created_at=unix_seconds(batch.created_at),
         expires_at=unix_seconds(batch.expires_at),
         **moments,
+    )
+
+
+def _usage_shown(usage: TokenUsage) -> BatchUsage:
+    return BatchUsage(
+        input_tokens=usage.input,
+        input_tokens_details=InputTokens(cached_tokens=usage.cached),
+        output_tokens=usage.output,
+        output_tokens_details=OutputTokens(reasoning_tokens=usage.reasoning),
+        total_tokens=usage.input + usage.output,
     )
 
 

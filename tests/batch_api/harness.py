@@ -122,7 +122,9 @@ async def batch_api(
         app = batch_api_application(service.store, service.keeper.runs.models, keys or {})
         found.append(Site(app, service.store.files, heard))
         ready.set()
-        await service.keeper.serve()
+        async with anyio.create_task_group() as working:
+            working.start_soon(service.keeper.serve)
+            working.start_soon(service.upkeep.serve)
 
     connection = ConnectionSettings(serverless_url=URL, api_key="key")
     request = ServeRequest(ledger=shop.ledger, connection=connection)

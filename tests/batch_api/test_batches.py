@@ -8,14 +8,15 @@ import anyio
 import pytest
 from msgspec.structs import replace
 from openai import AsyncOpenAI, BadRequestError, ConflictError, NotFoundError
-from openai.types import Batch
+from openai.types import Batch, BatchError, BatchUsage, FileDeleted, FileObject, Model
 
 from orchestrator.api.admin.run_admin import delete
+from orchestrator.api.batch_api.batch_keeper import AGAIN_S
 from orchestrator.api.runs.process_commands import control
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.command_requests import ControlAction
-from orchestrator.units import DAY_US
+from orchestrator.units import DAY_US, MINUTE_US
 from tests.api.desk import desk
 from tests.batch_api.harness import CHAT, MODEL, Site, at_files, batch_api, ended, lines, posted, request, rows_of
 from tests.core.batch_api.test_posted_batch import BATCH
@@ -30,7 +31,8 @@ def answer(raw: bytes, _number: int) -> WorkerResult:
         return WorkerResult(error="CUDA out of memory")
     if said == "hi 2":
         return WorkerResult(output=b'{"object":"error","code":400,"message":"too long"}')
-    return WorkerResult(output=json.dumps([{"object": "chat.completion", "said": said}]).encode())
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 1}}
+    return WorkerResult(output=json.dumps([{"object": "chat.completion", "said": said, "usage": usage}]).encode())
 
 
 async def test_a_batch_is_a_run_whose_files_have_each_request_once(tmp_path: Path) -> None:
@@ -47,6 +49,10 @@ async def test_a_batch_is_a_run_whose_files_have_each_request_once(tmp_path: Pat
             batch.created_at <= (batch.in_progress_at or 0) <= (batch.finalizing_at or 0) <= (batch.completed_at or 0)
         )
         assert batch.model == MODEL
+        usage = batch.usage
+        assert usage is not None
+        assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (7 * 38, 2 * 38, 9 * 38)
+        assert (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens) == (0, 38)
         results, errors = await rows_of(client, batch.output_file_id), await rows_of(client, batch.error_file_id)
         assert results.keys() | errors.keys() == {f"r{n}" for n in range(40)}
         assert results["r0"]["response"]["status_code"] == 200
@@ -64,7 +70,7 @@ async def test_a_batch_without_failures_has_no_file_of_errors(tmp_path: Path) ->
     async with desk(tmp_path) as shop, batch_api(shop) as site:
         client = site.client()
         batch = await ended(client, await posted(client, lines([request(0, "other")])))
-        assert (batch.status, batch.error_file_id) == ("completed", None)
+        assert (batch.status, batch.error_file_id, batch.usage) == ("completed", None, None)
         assert [*await rows_of(client, batch.output_file_id)] == ["r0"]
 
 
@@ -283,6 +289,60 @@ async def test_batches_are_listed_newest_first_each_to_its_owner(tmp_path: Path)
                 await ask(made[0])
         with pytest.raises(NotFoundError, match="No such File"):
             await theirs.batches.create(input_file_id=file, endpoint=CHAT, completion_window="24h")
+
+
+async def test_what_is_answered_has_the_fields_that_the_client_knows_and_no_others(tmp_path: Path) -> None:
+    async with desk(tmp_path, work=answer) as shop, batch_api(shop) as site, site.http() as http:
+        client = site.client()
+        batch = await ended(client, await posted(client, lines([request(0), request(1)])))
+
+        async def fields(path: str) -> set[str]:
+            return {*(await http.get(f"/v1/{path}")).json()}
+
+        assert await fields(f"batches/{batch.id}") == {*Batch.model_fields}
+        assert await fields(f"files/{batch.output_file_id}") == {*FileObject.model_fields}
+        assert await fields(f"models/{MODEL}") == {*Model.model_fields}
+        deleted = await http.delete(f"/v1/files/{batch.input_file_id}")
+        assert {*deleted.json()} == {*FileDeleted.model_fields}
+        refused = await ended(client, await posted(client, b"{"))
+        assert refused.errors is not None
+        assert refused.errors.object == "list"
+        found = (await http.get(f"/v1/batches/{refused.id}")).json()
+        assert {*found["errors"]["data"][0]} == {*BatchError.model_fields}
+        usage = (await http.get(f"/v1/batches/{batch.id}")).json()["usage"]
+        assert {*usage} == {*BatchUsage.model_fields}
+
+
+async def test_a_batch_whose_files_cannot_be_written_yet_is_finished_later(tmp_path: Path) -> None:
+    async with desk(tmp_path, seconds=lambda _: 5.0) as shop, batch_api(shop) as site:
+        client = site.client()
+        batch = await begun(client, lines([request(0)]))
+        aside = site.store.folder.rename(tmp_path / "aside")
+        while batch.status == "in_progress":
+            await anyio.sleep(1)
+            batch = await client.batches.retrieve(batch.id)
+        await anyio.sleep(AGAIN_S / 2)
+        assert (await client.batches.retrieve(batch.id)).status == "finalizing"
+        aside.rename(site.store.folder)
+        batch = await ended(client, batch)
+        assert [*await rows_of(client, batch.output_file_id)] == ["r0"]
+
+
+async def test_a_batch_that_ended_long_ago_is_forgotten_with_its_run_and_no_other(tmp_path: Path) -> None:
+    settings = BatchApiSettings(keep_batches_us=3 * MINUTE_US)
+    async with desk(tmp_path) as shop, batch_api(shop, settings) as site:
+        client = site.client()
+        old = await ended(client, await posted(client, lines([request(0)])))
+        refused = await ended(client, await posted(client, b"{"))
+        await anyio.sleep(100)
+        kept = await ended(client, await posted(client, lines([request(1)])))
+        await anyio.sleep(140)
+        assert [each.id async for each in client.batches.list()] == [kept.id]
+        for gone in (old, refused):
+            with pytest.raises(NotFoundError):
+                await client.batches.retrieve(gone.id)
+        assert await site.ledger.runs.names() == [kept.id]
+        assert [*await rows_of(client, old.output_file_id)] == ["r0"], "files are kept for themselves"
 
 
 async def test_models_are_those_of_the_configuration_file(tmp_path: Path) -> None:

@@ -1,20 +1,24 @@
 """The files of a batch that comes to its end: of its results and of what went wrong, each there whole or not at all."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.api.batch_api.file_store import FileStore, new_id
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.api.outcomes.result_files import file_outcome
+from orchestrator.api.outcomes.thread_writer import ThreadWriter
 from orchestrator.core.batch_api.posted_batch import ROW_CODES, PostedBatch, PostedState, end_of
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
+from orchestrator.core.batch_api.token_usage import TokenUsage
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.formats.output.atomic_file import Replacement
-from orchestrator.formats.output.openai_lines import OK, answer_status, error_line, result_line
-from orchestrator.formats.output.outcome_lines import ErrorClass, ErrorLine, ResultLine
+from orchestrator.formats.output.openai_lines import OK, answer_line, answer_of, error_line
+from orchestrator.formats.output.outcome_lines import ErrorClass, ErrorLine, ResultLine, WrittenOutcome
 
 
 async def write_batch_files(store: FileStore, batch: PostedBatch) -> bool:
@@ -32,15 +36,17 @@ async def write_batch_files(store: FileStore, batch: PostedBatch) -> bool:
     with ExitStack() as stack:
         output = _Growing(stack.enter_context(store.coming(named.output_file)))
         errors = _Growing(stack.enter_context(store.coming(named.error_file)))
+        sorting = _Sorting(output, errors, end)
+        writer = ThreadWriter(sorting.write)
         assert named.run is not None
         async for job in finished_jobs(store.ledger, named.run, WantedRows.ALL):
-            line = file_outcome(job).line
-            is_good = isinstance(line, ResultLine) and answer_status(line) == OK
-            (output if is_good else errors).write(_text(line, end))
+            await writer.add(file_outcome(job))
+        await writer.finish()
         if await store.ledger.runs.is_gone(named.run):  # what was read of it is not all of it
             return False
         made = [await each.committed(named, store) for each in (output, errors) if each.rows]
-        return await batches.finish(named, end, files=made, completed=output.rows, failed=errors.rows)
+        usage = None if sorting.usage is None else msgspec.json.encode(sorting.usage)
+        return await batches.finish(named, end, files=made, completed=output.rows, failed=errors.rows, usage=usage)
 
 
 @dataclass(eq=False)
@@ -71,11 +77,28 @@ class _Growing:
         )
 
 
-def _text(line: ResultLine | ErrorLine, end: PostedState) -> bytes:
-    """The line of a request, as OpenAI writes it, whose batch ends so."""
-    if isinstance(line, ResultLine):
-        return result_line(line, is_any_body=True)
-    told = ROW_CODES.get(end)
-    if told is not None and line.error.trouble == FailureClass.CANCELLED:
-        line = replace(line, error=ErrorClass(*told))
-    return error_line(line)
+class _Sorting:
+    """The outcomes of requests on their way into the files of a batch that ends so."""
+
+    def __init__(self, output: _Growing, errors: _Growing, end: PostedState) -> None:
+        self._output = output
+        self._errors = errors
+        self._told = ROW_CODES.get(end)
+        self.usage: TokenUsage | None = None
+        """What all have taken so far; None where none of them says."""
+
+    def write(self, outcomes: Sequence[WrittenOutcome]) -> None:
+        """Some more of them."""
+        for each in outcomes:
+            self._add(each.line)
+
+    def _add(self, line: ResultLine | ErrorLine) -> None:
+        if isinstance(line, ErrorLine):
+            if self._told is not None and line.error.trouble == FailureClass.CANCELLED:
+                line = replace(line, error=ErrorClass(*self._told))
+            self._errors.write(error_line(line))
+            return
+        answer = answer_of(line)
+        if answer.usage is not None:
+            self.usage = answer.usage if self.usage is None else self.usage + answer.usage
+        (self._output if answer.status == OK else self._errors).write(answer_line(line, answer))

@@ -68,10 +68,11 @@ class BatchRuns:
 
     async def _begin(self, batch: PostedBatch) -> list[PostedError]:
         path = self.files.path(batch.input_file)
-        if not path.is_file():
+        try:
+            model = await to_thread.run_sync(_first_model, path)
+        except FileNotFoundError:
             told = f"The file {batch.input_file} is not there any more."
             return [PostedError(code="file_not_found", message=told, param="input_file_id")]
-        model = await to_thread.run_sync(_first_model, path)
         request = None
         if model is not None and model in self.models:
             request = await self._request(batch, model)

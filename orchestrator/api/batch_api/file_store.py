@@ -6,7 +6,8 @@ between leaves content that nobody can ask for, which `sweep` removes.
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from anyio import to_thread
 from orchestrator.api.batch_api.refusals import RefusalKind, RequestRefusedError, not_found
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose, clean_filename
 from orchestrator.core.text.figures import rough_lasting
-from orchestrator.errors import StorageError
+from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import Ledger
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
@@ -66,9 +67,15 @@ class FileStore:
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot be made ({error.strerror})") from error
 
-    def coming(self, file: str) -> Replacement:
-        """The coming content of the file of that id."""
-        return Replacement(self.path(file), mode=PRIVATE)
+    @contextmanager
+    def coming(self, file: str) -> Iterator[Replacement]:
+        """The coming content of the file of that id. Raises `StorageError`."""
+        with ExitStack() as stack:
+            try:
+                content = stack.enter_context(Replacement(self.path(file), mode=PRIVATE))
+            except UsageError as error:  # nobody has named a place here who could name another one
+                raise StorageError(error.message) from error
+            yield content
 
     # --- what programs ask for
 
@@ -97,10 +104,10 @@ class FileStore:
         try:
             is_added = await self.ledger.runs.posted.files.add(file, bytes_max=self.settings.storage_bytes_max)
         except StorageError:
-            self._unlink(file.id)
+            await self._unlink([file.id])
             raise
         if not is_added:
-            self._unlink(file.id)
+            await self._unlink([file.id])
             raise await self._no_room(owner)
         return file
 
@@ -132,19 +139,16 @@ class FileStore:
         before_s = (self.ledger.now() - UNCLAIMED_US) / SECOND_US
         posted, left = self.ledger.runs.posted, await to_thread.run_sync(_unwritten_since, self.folder, before_s)
         known = await posted.batches.named_files() | await posted.files.known(left)
-        for each in left:
-            if each not in known:
-                self._unlink(each)
+        await self._unlink([each for each in left if each not in known])
 
     async def _remove(self, files: list[PostedFile]) -> None:
         if files:
             await self.ledger.runs.posted.files.remove([each.id for each in files])
-            for each in files:
-                self._unlink(each.id)
+            await self._unlink([each.id for each in files])
 
-    def _unlink(self, name: str) -> None:
-        with suppress(OSError):  # what stays has no row, and is swept
-            (self.folder / name).unlink()
+    async def _unlink(self, names: Sequence[str]) -> None:
+        """In a thread: a large file takes its time."""
+        await to_thread.run_sync(_unlinked, self.folder, names)
 
     async def _no_room(self, owner: str) -> RequestRefusedError:
         files, now = self.ledger.runs.posted.files, self.ledger.now()
@@ -161,6 +165,12 @@ class FileStore:
             param="file",
             code="storage_limit_exceeded",
         )
+
+
+def _unlinked(folder: Path, names: Sequence[str]) -> None:
+    for name in names:
+        with suppress(OSError):  # what stays has no row, and is swept
+            (folder / name).unlink()
 
 
 def _unwritten_since(folder: Path, before_s: float) -> list[str]:

@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.api.outcomes.output_places import coming_file
+from orchestrator.api.outcomes.thread_writer import ThreadWriter
 from orchestrator.core.filters.filter import Filter
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
@@ -34,12 +34,6 @@ from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import Include, ResultOrder
 from orchestrator.stores.object_url import Location, ObjectUrl
 from orchestrator.units import SECOND_US
-
-STREAM_BYTES: Final = 256 * 1024
-"""So much is handed to a file at once that may take its time."""
-
-ROW_BYTES: Final = 256
-"""So much a row takes besides its output."""
 
 
 class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,36 +131,24 @@ async def check_is_there(ledger: Ledger, run: int) -> None:
 
 
 class _Written:
-    """Outcomes on their way into a file.
-
-    One that may take its time is written in a thread: meanwhile signals are to be obeyed.
-    """
+    """Outcomes on their way into a file; one that may take its time is written in a thread."""
 
     def __init__(self, file: OutcomeFile) -> None:
         self._file = file
-        self._is_slow = file.is_slow
-        self._held: list[WrittenOutcome] = []
-        self._bytes = 0
+        self._slow = ThreadWriter(file.write) if file.is_slow else None
 
     async def write(self, outcome: WrittenOutcome) -> None:
-        if not self._is_slow:
+        if self._slow is None:
             self._file.write((outcome,))
-            return
-        self._held.append(outcome)
-        self._bytes += ROW_BYTES + outcome.size
-        if self._bytes >= STREAM_BYTES:
-            await self._hand_over()
+        else:
+            await self._slow.add(outcome)
 
     async def finish(self) -> None:
-        if self._is_slow:
-            await self._hand_over()
-            await to_thread.run_sync(self._file.finish)
-        else:
+        if self._slow is None:
             self._file.finish()
-
-    async def _hand_over(self) -> None:
-        held, self._held, self._bytes = self._held, [], 0
-        await to_thread.run_sync(self._file.write, held)
+        else:
+            await self._slow.finish()
+            await to_thread.run_sync(self._file.finish)
 
 
 def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:

@@ -10,8 +10,9 @@ import msgspec
 from orchestrator.api.runs.job_progress import resumable
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
+from orchestrator.core.pools.member import is_member
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local, is_member
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind

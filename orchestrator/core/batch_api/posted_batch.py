@@ -79,6 +79,9 @@ class PostedBatch(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     failed: int = 0
     """How many requests it has, as far as they are known, and, once it has ended, how they have ended."""
 
+    usage: bytes | None = None
+    """What the requests have taken, once it has ended: a `TokenUsage` as JSON; None where none of the answers says."""
+
     output_file: str | None = None
     error_file: str | None = None
     created_at: int

@@ -36,10 +36,15 @@ class MemberSettings(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str | None = None
 
 
+def is_member(endpoint: str, members: Sequence[MemberSettings]) -> bool:
+    """Whether `endpoint` is one of the `members` of a pool."""
+    return any(each.endpoint == endpoint for each in members)
+
+
 def former_members(before: Sequence[MemberSettings], members: Sequence[MemberSettings]) -> tuple[MemberSettings, ...]:
     """Those of `before` that are none of the `members` any more; of what is said twice of one, the last holds."""
     found = {each.endpoint: each for each in before}
-    return tuple(each for name, each in found.items() if all(name != one.endpoint for one in members))
+    return tuple(each for name, each in found.items() if not is_member(name, members))
 
 
 def lane_at(members: Sequence[MemberSettings], endpoint: str, via: Via, path: str) -> tuple[Via, str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from orchestrator.core.pools.member import MemberSettings
+from orchestrator.core.pools.member import MemberSettings, is_member
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers.name_parsers import home_order
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -44,11 +44,6 @@ def absolute_members(members: Sequence[MemberSettings]) -> tuple[MemberSettings,
         replace(each, endpoint=absolute_endpoint(each.endpoint)) if is_local(each.endpoint) else each
         for each in members
     )
-
-
-def is_member(endpoint: str, members: Sequence[MemberSettings]) -> bool:
-    """Whether `endpoint` is one of the `members` of a pool."""
-    return any(each.endpoint == endpoint for each in members)
 
 
 def stays(endpoint: str, members: Sequence[MemberSettings]) -> bool:

@@ -10,12 +10,13 @@ from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.open_files import requests_part
 from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.pools.member import is_member
 from orchestrator.core.service.endpoint_headers import NO_HEADERS
 from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT, is_member
+from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run

@@ -1,21 +1,40 @@
 """Batches of the Batch API: how each stands. Its rows are the jobs of a run."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Update, bindparam, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, Select, Update, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.batch_api.posted_batch import CANCELLABLE, PostedBatch, PostedState
+from orchestrator.core.batch_api.posted_batch import CANCELLABLE, POSTED_ENDS, PostedBatch, PostedState
 from orchestrator.core.batch_api.posted_file import PostedFile
 from orchestrator.ledger.posted.posted_files import file_add
-from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches
+from orchestrator.ledger.schema.job_tables import runs
+from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches, posted_ends
 from orchestrator.ledger.schema.row_codec import columns
+from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.run_controls import UNFINISHED
+from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _BATCHES: Final[Select[tuple[object, ...]]] = select(*columns(PostedBatch, posted_batches))
 _IS_OPEN: Final[ColumnElement[bool]] = literal_column(POSTED_OPEN)
+_ENDED_AT: Final = func.coalesce(*(posted_batches.c[f"{each.value}_at"] for each in sorted(POSTED_ENDS)))
+_COUNT_END: Final = upsert(
+    posted_ends, lambda new: {each: posted_ends.c[each] + new[each] for each in ("n", "completed", "failed")}
+)
+
+
+class OutlivedBatch(NamedTuple):
+    """One that has ended long ago."""
+
+    id: str
+    run: int | None
+    """None where there is no such run any more."""
+
+    run_name: str | None
 
 
 def _change_of(batch: str, states: Sequence[PostedState]) -> Update:
@@ -63,10 +82,10 @@ class PostedBatches(Repository):
         change = update(posted_batches).where(posted_batches.c.id == batch)
         await self._access.execute(change.values(run=run, model=model, total=total))
 
-    async def move(self, batch: PostedBatch, to: PostedState, **values: Any) -> bool:
+    @in_transaction
+    async def move(self, transaction: Transaction, /, batch: PostedBatch, to: PostedState, **values: Any) -> bool:
         """Brings it into another state, unless it is in another one by now."""
-        change = _change_of(batch.id, (batch.state,)).values({**self._into(to), **values})
-        return bool(await self._access.execute(change))
+        return await self._move(transaction.connection, batch, to, values)
 
     async def cancel(self, owner: str, batch: str) -> bool:
         """Has it cancelled, if that can be done."""
@@ -88,21 +107,58 @@ class PostedBatches(Repository):
         files: Sequence[PostedFile],
         completed: int,
         failed: int,
+        usage: bytes | None = None,
     ) -> bool:
         """It ends, and there are its files, unless it is in another state by now."""
         names = {each.id for each in files}
         moved: dict[str, Any] = {
-            **self._into(to),
             "completed": completed,
             "failed": failed,
+            "usage": usage,
             "output_file": batch.output_file if batch.output_file in names else None,
             "error_file": batch.error_file if batch.error_file in names else None,
         }
-        change = await transaction.connection.execute(_change_of(batch.id, (batch.state,)).values(moved))
-        if not change.rowcount:
+        if not await self._move(transaction.connection, batch, to, moved):
             return False
         for each in files:
             await file_add(transaction.connection, each)
+        return True
+
+    async def outlived(self, before: int) -> list[OutlivedBatch]:
+        """Those that ended before then, oldest first, with their runs as far as there are those."""
+        there = (runs.c.id == posted_batches.c.run) & (runs.c.intake_accepted > 0)
+        query = (
+            select(posted_batches.c.id, runs.c.id, runs.c.name)
+            .select_from(posted_batches.outerjoin(runs, there))
+            .where(before > _ENDED_AT)
+            .order_by(posted_batches.c.number)
+        )
+        return [OutlivedBatch(*row) for row in await self._access.rows(query)]
+
+    @in_transaction
+    async def forget(self, transaction: Transaction, batch: OutlivedBatch) -> bool:
+        """There is no such batch any more, and its run is none either: what is left of that is to be cleared
+        (`Intakes.clear`). False, and nothing is changed, where somebody has something of its run done again.
+        """
+        connection = transaction.connection
+        if batch.run is not None:
+            is_at_work = select(runs.c.id).where(runs.c.id == batch.run, UNFINISHED)
+            if (await connection.execute(is_at_work)).first() is not None:
+                return False
+            if not await run_take_back(connection, batch.run, even_if_cancelling=False):
+                return False
+        await connection.execute(delete(posted_batches).where(posted_batches.c.id == batch.id))
+        return True
+
+    async def _move(
+        self, connection: AsyncConnection, batch: PostedBatch, to: PostedState, values: Mapping[str, Any]
+    ) -> bool:
+        change = _change_of(batch.id, (batch.state,)).values({**self._into(to), **values})
+        if not (await connection.execute(change)).rowcount:
+            return False
+        if to in POSTED_ENDS:
+            counted = {each: values.get(each, 0) for each in ("completed", "failed")}
+            await connection.execute(_COUNT_END, {"state": to.value, "n": 1, **counted})
         return True
 
     def _into(self, to: PostedState) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from sqlalchemy import BLOB, INTEGER, TEXT, CheckConstraint, Column, Index, Tabl
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedState
 from orchestrator.core.batch_api.posted_file import Purpose
 from orchestrator.ledger.schema.job_tables import metadata, values_check
-from orchestrator.ledger.sqlite.statements import only_where
+from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, only_where
 
 POSTED_OPEN: Final = values_check("state", set(PostedState) - POSTED_ENDS)
 
@@ -47,6 +47,7 @@ posted_batches = Table(
     Column("total", INTEGER, nullable=False),
     Column("completed", INTEGER, nullable=False),
     Column("failed", INTEGER, nullable=False),
+    Column("usage", BLOB),
     Column("output_file", TEXT),
     Column("error_file", TEXT),
     Column("created_at", INTEGER, nullable=False),
@@ -64,4 +65,24 @@ posted_batches = Table(
 
 Index("posted_batches_of_owner", posted_batches.c.owner, posted_batches.c.number)
 Index("posted_batches_open", posted_batches.c.number, **only_where(POSTED_OPEN))
-Index("posted_batches_of_run", posted_batches.c.run)
+
+posted_ends = Table(
+    "posted_ends",
+    metadata,
+    Column("state", TEXT, primary_key=True),
+    Column("n", INTEGER, nullable=False),
+    Column("completed", INTEGER, nullable=False),
+    Column("failed", INTEGER, nullable=False),
+    **KEPT_BY_KEY,
+)
+"""How often batches have ended how, and their requests, counted by the transactions that end them: the batches
+themselves are forgotten one day, and what only grows must not fall with them.
+"""
+
+posted_storage = Table(
+    "posted_storage",
+    metadata,
+    Column("number", INTEGER, primary_key=True),  # always the same
+    Column("bytes_max", INTEGER, nullable=False),
+)
+"""How much room files may have together, as the process was told last that keeps them."""

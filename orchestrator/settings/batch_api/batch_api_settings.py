@@ -76,6 +76,15 @@ class BatchApiSettings(msgspec.Struct, frozen=True, kw_only=True):
             "For how long a file is kept of which its sender says nothing.",
         ),
     ] = 30 * DAY_US
+    keep_batches_us: Annotated[
+        int,
+        _file_only(
+            "keep-batches",
+            duration(check_second_or_more),
+            "For how long a batch is kept once it has ended, and with it its run: the rows of that, their answers and"
+            " histories. Its files are kept for themselves.",
+        ),
+    ] = 90 * DAY_US
 
     @property
     def file_bytes_max(self) -> int:

@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a file that does not fit in stays on the disk",
         path="orchestrator/api/batch_api/file_store.py::FileStore.add",
-        old="if not is_added:\n    self._unlink(file.id)",
+        old="if not is_added:\n    await self._unlink([file.id])",
         new="if not is_added:\n    pass",
         tests=(f"{_FILES}::test_what_does_not_fit_in_is_refused_and_the_oldest_are_told",),
     ),
@@ -69,9 +69,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an answer that refuses a request stands among the results",
-        path="orchestrator/api/batch_api/batch_results.py::write_batch_files",
-        old="isinstance(line, ResultLine) and answer_status(line) == OK",
-        new="isinstance(line, ResultLine)",
+        path="orchestrator/api/batch_api/batch_results.py::_Sorting._add",
+        old="self._output if answer.status == OK else self._errors",
+        new="self._output",
         tests=(f"{_BATCHES}::test_a_batch_is_a_run_whose_files_have_each_request_once",),
     ),
     Fault(
@@ -83,8 +83,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a batch ends whatever has become of it",
-        path="orchestrator/ledger/posted/posted_batches.py::PostedBatches.finish",
-        old="if not change.rowcount:",
+        path="orchestrator/ledger/posted/posted_batches.py::PostedBatches._move",
+        old="if not (await connection.execute(change)).rowcount:",
         new="if False:",
         tests=(f"{_LEDGER}::test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files",),
     ),
@@ -98,8 +98,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="content that a killed process has left is kept",
         path="orchestrator/api/batch_api/file_store.py::FileStore._sweep",
-        old="if each not in known:",
-        new="if False:",
+        old="if each not in known",
+        new="if False",
         tests=(f"{_FILES}::test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_has_left",),
     ),
 )

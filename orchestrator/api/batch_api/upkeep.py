@@ -1,0 +1,58 @@
+"""What is forgotten of the Batch API: files that have expired, and batches that ended long ago, with their runs.
+
+What a crash cuts short is finished later: a file without a row is swept, and a run that is none any more is cleared by
+the next open of the ledger.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from orchestrator.api.batch_api.file_store import FileStore
+from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.runtime.console import Console
+from orchestrator.errors import IntakeBusyError, StorageError
+from orchestrator.ledger.posted.posted_batches import OutlivedBatch
+from orchestrator.ledger.runs.intakes import Hold
+
+LOOK_S: Final = 60.0
+"""How soon a file is gone that has expired."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Upkeep:
+    """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
+
+    files: FileStore
+    serving: RunHost
+    hold: Hold
+    console: Console
+
+    async def serve(self) -> None:
+        """Looks now and then until cancelled."""
+        while True:
+            try:
+                await self.run_once()
+            except StorageError as error:
+                self.console.warn(f"old files and batches of the Batch API could not be removed: {error}")
+            await anyio.sleep(LOOK_S)
+
+    async def run_once(self) -> None:
+        """Removes all that may go. Raises `StorageError`."""
+        await self.files.tidy()
+        ledger = self.files.ledger
+        for batch in await ledger.runs.posted.batches.outlived(ledger.now() - self.files.settings.keep_batches_us):
+            await self._forget(batch)
+
+    async def _forget(self, batch: OutlivedBatch) -> None:
+        """A batch, unless somebody works on its run."""
+        ledger = self.files.ledger
+        if batch.run is None or batch.run_name is None:
+            await ledger.runs.posted.batches.forget(batch)
+            return
+        with suppress(IntakeBusyError), self.hold(batch.run_name):
+            if await ledger.runs.posted.batches.forget(batch):
+                await self.serving.look_again(batch.run)
+                await ledger.runs.removals.clear(batch.run_name)
