@@ -31,9 +31,13 @@ class Upkeep:
     console: Console
 
     async def serve(self) -> None:
-        """Looks now and then until cancelled."""
+        """Looks now and then until cancelled. Before, it says how much room there is, for those who watch that."""
+        is_bound = False
         while True:
             try:
+                if not is_bound:
+                    await self.files.ledger.runs.posted.files.bound(self.files.settings.storage_bytes_max)
+                    is_bound = True
                 await self.run_once()
             except StorageError as error:
                 self.console.warn(f"old files and batches of the Batch API could not be removed: {error}")

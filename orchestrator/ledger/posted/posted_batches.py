@@ -27,6 +27,14 @@ _COUNT_END: Final = upsert(
 )
 
 
+class BatchEnds(NamedTuple):
+    """So many batches have ended so, with so many requests that were `completed`, and that have `failed`."""
+
+    n: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
 class OutlivedBatch(NamedTuple):
     """One that has ended long ago."""
 
@@ -69,6 +77,19 @@ class PostedBatches(Repository):
     async def open(self) -> list[PostedBatch]:
         """Those that have not ended, oldest first."""
         return await self._access.structs(PostedBatch, _BATCHES.where(_IS_OPEN).order_by(posted_batches.c.number))
+
+    async def open_by_state(self) -> Mapping[str, int]:
+        """How many of those there are in each state; nothing of states in which none is."""
+        state = posted_batches.c.state
+        query = select(state, func.count()).where(_IS_OPEN).group_by(state)
+        return {row[0]: int(row[1]) for row in await self._access.rows(query)}
+
+    async def ends(self) -> Mapping[str, BatchEnds]:
+        """How often batches have ended in each state, those included that are forgotten; nothing of states in which
+        none has.
+        """
+        query = select(posted_ends.c.state, posted_ends.c.n, posted_ends.c.completed, posted_ends.c.failed)
+        return {row[0]: BatchEnds(*row[1:]) for row in await self._access.rows(query)}
 
     async def is_awaiting(self, file: str) -> bool:
         """Whether a batch is still to be read from that file."""

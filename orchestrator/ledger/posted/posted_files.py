@@ -8,13 +8,15 @@ from sqlalchemy import Select, bindparam, delete, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
-from orchestrator.ledger.schema.posted_tables import posted_files
+from orchestrator.ledger.schema.posted_tables import posted_files, posted_storage
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _FILES: Final[Select[tuple[object, ...]]] = select(*columns(PostedFile, posted_files))
+_ALWAYS: Final = 1
+_BOUND: Final = replace_into(posted_storage)
 _SIZES: Final = select(func.coalesce(func.sum(posted_files.c.size), 0))
 
 
@@ -70,3 +72,12 @@ class PostedFiles(Repository):
     async def stored_bytes(self) -> int:
         """How many bytes all have together."""
         return int(await self._access.value(_SIZES))
+
+    async def bound(self, bytes_max: int) -> None:
+        """So many bytes may all have together, by what whoever keeps them was told."""
+        await self._access.execute(_BOUND, {"number": _ALWAYS, "bytes_max": bytes_max})
+
+    async def bytes_max(self) -> int | None:
+        """What that was; None where nobody has ever kept any."""
+        found = await self._access.value(select(posted_storage.c.bytes_max))
+        return None if found is None else int(found)

@@ -159,6 +159,16 @@ _PIPELINES: Final = GrafanaRow(
         _lines("Last flow took", "s", (_of("flow_last_duration_seconds"), "{{pipeline}}")),
     ),
 )
+_BATCH_API: Final = GrafanaRow(
+    title="Batch API",
+    panels=(
+        _lines("Batches under way", "short", (_of("batch_api_batches"), "{{state}}")),
+        _lines("Requests", "ops", (_rate("batch_api_requests_total", "outcome"), "{{outcome}}")),
+        _lines(
+            "Files", "bytes", (_of("batch_api_files_bytes"), "files"), (_of("batch_api_files_max_bytes"), "at most")
+        ),
+    ),
+)
 _HOUSE: Final = GrafanaRow(
     title="The process at work",
     panels=(
@@ -178,5 +188,5 @@ _HOUSE: Final = GrafanaRow(
     ),
 )
 
-PANELS: Final = (_NOW, _JOBS, _ENDPOINTS, _RUNS, _PIPELINES, _HOUSE)
+PANELS: Final = (_NOW, _JOBS, _ENDPOINTS, _RUNS, _PIPELINES, _BATCH_API, _HOUSE)
 """All of them, from the top on."""

@@ -326,6 +326,16 @@ _HOUSE: Final = (
         "/engine",
     ),
     _alert(
+        "FilesNearlyFull",
+        "orchestrator_batch_api_files_bytes > 0.9 * orchestrator_batch_api_files_max_bytes",
+        "15m",
+        Severity.WARNING,
+        "The files of the Batch API have more than nine tenths of their room",
+        "Beyond it uploads are refused, and their senders told. Have old files deleted (`DELETE /v1/files/ID`), keep"
+        " them for less long (`keep-files` of `[batch-api]`), or give them more room (`max-storage-megabytes`).",
+        "/engine",
+    ),
+    _alert(
         "JanitorFailing",
         f"(orchestrator_janitor_failing > 0) and on ({_BY}) ({_WORKING})",
         "15m",

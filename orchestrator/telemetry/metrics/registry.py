@@ -147,6 +147,18 @@ _OF_RUNS: Final = (
     _gauge("run_budget", (RUN,), "What the run may cost (`budget`)."),
 )
 
+_OF_BATCH_API: Final = (
+    _gauge("batch_api_batches", (STATE,), "Batches that programs have posted, in each state that goes on."),
+    _counter("batch_api_batch_ends_total", (RESULT,), "Such batches that ended, by how."),
+    _counter(
+        "batch_api_requests_total",
+        ("outcome",),
+        "Requests of batches that ended: completed, or failed, which stand in the file of errors.",
+    ),
+    _gauge("batch_api_files_bytes", (), "Size of all files of the Batch API.", "bytes"),
+    _gauge("batch_api_files_max_bytes", (), "What they may have together (`max-storage-megabytes`).", "bytes"),
+)
+
 _OF_PROCESS: Final = (
     _gauge("at_work", (SLOT,), "1 while the process works on the ledger, else 0."),
     _gauge("heartbeat_timestamp_seconds", (SLOT,), "When the process was last heard of.", "seconds"),
@@ -175,6 +187,7 @@ METRICS: Final = (
     *_OF_RESULTS,
     *_OF_PIPELINES,
     *_OF_RUNS,
+    *_OF_BATCH_API,
     *_OF_PROCESS,
     *_OF_LEDGER,
 )

@@ -4,6 +4,7 @@ from typing import Final
 
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import STALE_US
+from orchestrator.telemetry.metrics.batch_api_readings import read_batch_api
 from orchestrator.telemetry.metrics.batch_readings import read_batches
 from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, ClosedLabel
@@ -32,6 +33,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     await read_endpoints(ledger, endpoints, label, fresh_from=fresh_from, into=into)
     await read_standings(ledger, endpoints, label, present, into)
     await read_batches(ledger, endpoints, label, into)
+    await read_batch_api(ledger, into)
     await read_runs(ledger, held_by, into=into)
     await read_pipelines(ledger, into)
     await read_messages(ledger, into)

@@ -194,6 +194,13 @@ CASES: Final[Mapping[str, AlertCase]] = {
         {"disk_free_bytes": "50e9-500000000x60"},
         ({"disk_free_bytes": "50e9-1000x60"},),
     ),
+    "FilesNearlyFull": AlertCase(
+        {"batch_api_files_bytes": "19e9x60", "batch_api_files_max_bytes": "20e9x60"},
+        (
+            {"batch_api_files_bytes": "17e9x60", "batch_api_files_max_bytes": "20e9x60"},
+            {"batch_api_files_bytes": "19e9x10 1e9x50", "batch_api_files_max_bytes": "20e9x60"},
+        ),
+    ),
     "JanitorFailing": AlertCase(
         {'janitor_failing{duty="prune"}': "1x60", **_WORKING},
         ({'janitor_failing{duty="prune"}': "1x60", **_NOBODY}, {'janitor_failing{duty="prune"}': "1x10", **_WORKING}),

@@ -111,6 +111,12 @@ async def test_what_the_process_wrote_down_is_told_as_it_stands(tmp_path: Path) 
     assert found("notifications_waiting", "address") == 1  # it may hold a secret
     assert found("run_spend", "run-1-1") == 3.12
     assert found("run_budget", "run-1-1") == 25.0
+    assert found("batch_api_batches", "validating") == 1
+    assert found("batch_api_batch_ends_total", "expired") == 1
+    assert found("batch_api_batch_ends_total", "completed") == 0
+    assert found("batch_api_requests_total", "completed") == 40
+    assert found("batch_api_requests_total", "failed") == 2
+    assert found("batch_api_files_bytes") == 10
     assert found("flow_ends_total", "pipeline-1", "failed") == 1
     assert found("flows", "pipeline-1", "succeeded") == 1
 
@@ -187,6 +193,8 @@ async def test_what_was_counted_goes_on_whoever_asks_and_is_there(tmp_path: Path
         await a_watched_ledger(ledger)
         before = await found_in(ledger)
         assert await ledger.flows.step(2, FlowEvent.REOPENED)
+        for over in await ledger.runs.posted.batches.outlived(ledger.now() + 1):
+            assert await ledger.runs.posted.batches.forget(over)
         await obeyed(ledger, "cancel", run=1)
         assert await ledger.runs.take_back(1)
     async with a_ledger(tmp_path) as ledger:

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.batch_api.posted_batch import PostedState
 from orchestrator.core.batches.batch_record import BatchStage
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import State
@@ -16,6 +17,8 @@ from orchestrator.ledger.samples.samples import EndpointSample, OperationUse, Pr
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
+from tests.conformance.test_posted_files import FILE
+from tests.core.batch_api.test_posted_batch import BATCH
 from tests.factories import SETTINGS, a_row
 from tests.ledger.ledgers import a_run, brought_to, obeyed
 from tests.ledger.pipelines import a_pipeline, applied, every
@@ -116,5 +119,10 @@ async def a_watched_ledger(ledger: Ledger, *, endpoints: int = 1, pipelines: int
         )
         await obeyed(ledger, "cancel", run=told.id)
         await ledger.jobs.cancels.end(told.id, most=1)
+    await ledger.runs.posted.files.bound(20_000_000_000)
+    await ledger.runs.posted.files.add(FILE, bytes_max=FILE.size)
+    for name in ("batch_1", "batch_2"):
+        await ledger.runs.posted.batches.add(msgspec.structs.replace(BATCH, id=name))
+    await ledger.runs.posted.batches.finish(BATCH, PostedState.EXPIRED, files=[], completed=40, failed=2)
     held = RunReport(blocked_by=Hold("breaker", "20 of 20 failed"), crawl_s=10.0)
     await ledger.runs.heartbeats.beat(ProcessReport(runs={1: held}, janitor=JanitorSummary(at=now, failing=("prune",))))
