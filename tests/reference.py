@@ -27,7 +27,8 @@ from orchestrator.settings.run_request import INCLUDE
 from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.settings.tables.pod_templates import OF_POD_TEMPLATES
 from orchestrator.settings.value_types import Kind, ValueType
-from orchestrator.telemetry.alerts.registry import ALERTS, Alert
+from orchestrator.telemetry.alerts.alert import Alert
+from orchestrator.telemetry.alerts.registry import ALERTS
 from orchestrator.telemetry.metrics.registry import METRICS, Metric
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"

@@ -19,6 +19,11 @@ from orchestrator.units import KIB, MIB
 SILENT_S_MAX: Final = 60.0
 """Who sends nothing for so long is gone."""
 
+SLOWEST: Final = KIB
+"""Whoever has sent for longer than that sends so many bytes a second on the average: some hundred who do not would
+take all connections.
+"""
+
 FORM_BYTES: Final = 256 * KIB
 """What a form has at most beside its file."""
 
@@ -31,21 +36,25 @@ async def receive_upload(request: Request, store: FileStore, owner: str) -> Post
     it cannot be kept.
     """
     most = store.settings.file_bytes_max
-    declared = plain_number(request.headers.get("content-length", ""), digits_max=18) or 0
-    if declared > most + FORM_BYTES:
+    declared = plain_number(request.headers.get("content-length", ""), digits_max=18)
+    if declared is not None and declared > most + FORM_BYTES:
         raise _too_large(store)
-    await store.check_room(owner, declared)
     try:
         form = FormReader(request.headers.get("content-type"))
-        with store.coming(new_id("file-")) as content:
-            size = await _Upload(request, store, content, form).receive()
-            if form.filename is None:
-                raise RequestRefusedError("'file' is a required property", param="file")
-            return await store.add(
-                owner, content, filename=form.filename, size=size, expires_at=_checked(form, store.ledger.now())
-            )
+        coming = most if declared is None else min(declared, most)
+        async with store.room(owner, coming):
+            return await _kept(request, store, owner, form)
     except FormError as error:
         raise RequestRefusedError(str(error), param="file") from error
+
+
+async def _kept(request: Request, store: FileStore, owner: str, form: FormReader) -> PostedFile:
+    with store.coming(new_id("file-")) as content:
+        size = await _Upload(request, store, content, form).receive()
+        if form.filename is None:
+            raise RequestRefusedError("'file' is a required property", param="file")
+        expires_at = _checked(form, store.ledger.now())
+        return await store.add(owner, content, filename=form.filename, size=size, expires_at=expires_at)
 
 
 def _too_large(store: FileStore) -> RequestRefusedError:
@@ -64,16 +73,19 @@ class _Upload:
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._size = 0
+        self._come = 0
+        """With all else that the form has."""
+
+        self._began_at = anyio.current_time()
 
     async def receive(self) -> int:
         """Reads to the end of the form; returns how many bytes the file has."""
         stream = aiter(self._request.stream())
-        come = 0
         while data := await self._next(stream):
-            come += len(data)
+            self._come += len(data)
             for piece in self._form.feed(data):
                 self._add(piece)
-            if come > self._store.settings.file_bytes_max + FORM_BYTES:
+            if self._come > self._store.settings.file_bytes_max + FORM_BYTES:
                 raise _too_large(self._store)
             if self._waiting >= _PIECES_BYTES:
                 await self._write()
@@ -84,11 +96,13 @@ class _Upload:
 
     async def _next(self, stream: AsyncIterator[bytes]) -> bytes:
         """What comes next; nothing at the end."""
+        slow_in_s = self._began_at + SILENT_S_MAX + self._come / SLOWEST - anyio.current_time()
         try:
-            with anyio.fail_after(SILENT_S_MAX):
+            with anyio.fail_after(min(SILENT_S_MAX, slow_in_s)):
                 return await anext(stream, b"")
         except TimeoutError:
-            raise FormError(f"nothing more came for {SILENT_S_MAX:.0f} s") from None
+            told = f"nothing more came for {SILENT_S_MAX:.0f} s" if slow_in_s >= SILENT_S_MAX else "it comes too slowly"
+            raise FormError(told) from None
         except ClientDisconnect:  # nobody hears that any more
             raise FormError("the form was cut off") from None
 

@@ -1,13 +1,15 @@
 """Uploads that are cut, endless, or no forms at all: each is answered, bounded, and leaves nothing."""
 
+import shutil
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from orchestrator.batch_api.multipart import FIELD_BYTES_MAX, PARTS_MAX
-from orchestrator.batch_api.uploads import FORM_BYTES
+from orchestrator.batch_api.uploads import FORM_BYTES, SLOWEST
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
 from tests.batch_api.harness import at_files
 
@@ -125,6 +127,56 @@ async def test_who_falls_silent_is_given_up(tmp_path: Path) -> None:
         answer = await http.post("/v1/files", content=silent(), headers=FORM, timeout=None)
         assert answer.status_code == 400
         assert "60 s" in answer.json()["error"]["message"]
+        assert site.stored == []
+
+
+async def test_who_sends_a_byte_now_and_then_is_given_up_and_who_is_only_slow_is_not(tmp_path: Path) -> None:
+    async def dripping(size: int) -> AsyncIterator[bytes]:
+        yield PURPOSE + FILE[:-2]
+        for _ in range(10):
+            await anyio.sleep(50)
+            yield b"x" * size
+        yield b"\r\n" + END
+
+    async with at_files(tmp_path) as site, site.http() as http:
+        refused = await http.post("/v1/files", content=dripping(1), headers=FORM, timeout=None)
+        assert (refused.status_code, site.stored) == (400, [])
+        assert "too slowly" in refused.json()["error"]["message"]
+        taken = await http.post("/v1/files", content=dripping(50 * SLOWEST), headers=FORM, timeout=None)
+        assert taken.status_code == 200, taken.text
+
+
+async def test_room_is_kept_for_what_is_coming_and_given_back_where_it_never_came(tmp_path: Path) -> None:
+    settings = BatchApiSettings(file_megabytes_max=1, storage_megabytes_max=2)
+    body, begun, cut = PURPOSE + FILE + END, anyio.Event(), anyio.Event()
+
+    async def waiting() -> AsyncIterator[bytes]:  # nobody says how much it is
+        yield PURPOSE
+        begun.set()
+        await cut.wait()
+        yield b"no form"
+
+    async with at_files(tmp_path, settings) as site, site.http() as http, anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(partial(http.post, "/v1/files", content=waiting(), headers=FORM))
+        await begun.wait()
+        await anyio.sleep(1)
+        refused = await http.post("/v1/files", content=body, headers=FORM)
+        assert refused.json()["error"]["code"] == "storage_limit_exceeded"
+        cut.set()
+        await anyio.sleep(1)
+        assert (await http.post("/v1/files", content=body, headers=FORM)).status_code == 200
+
+
+async def test_no_file_is_taken_that_would_leave_no_room_on_the_disk(tmp_path: Path) -> None:
+    free_mb = shutil.disk_usage(tmp_path).free // MB
+    settings = BatchApiSettings(file_megabytes_max=2 * free_mb, storage_megabytes_max=2 * free_mb)
+    async with at_files(tmp_path, settings) as site, site.http() as http:
+        headers = {**FORM, "Content-Length": str(free_mb * MB)}
+        request = http.build_request("POST", "/v1/files", content=b"", headers=headers)
+        refused = await http.send(request)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "storage_limit_exceeded")
+        assert "disk" in refused.json()["error"]["message"]
         assert site.stored == []
 
 

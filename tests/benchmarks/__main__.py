@@ -12,6 +12,7 @@ import msgspec
 
 from tests.benchmarks import (
     audit,
+    batch_api,
     beside,
     chunks,
     commands,
@@ -41,6 +42,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "allowance": runs.allowance,
     "lanes": runs.lanes,
     "chunks": chunks.chunks,
+    "batch-api": batch_api.batch_api,
     "endpoints": endpoints.endpoints,
     "pools": pools.pools,
     "intake": commands.intake,

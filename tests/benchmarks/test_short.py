@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmarks import (
     audit,
+    batch_api,
     beside,
     chunks,
     commands,
@@ -45,6 +46,13 @@ def test_images_that_become_files_leave_the_ledger_small() -> None:
     figures = saves.saves(images=20)
     assert value_of("20 images of 3 MB: ledger", figures) < 1
     assert value_of("20 images of 3 MB, not saved: ledger", figures) > 40
+
+
+@pytest.mark.slow
+def test_a_batch_of_openai_s_client_is_posted_and_read() -> None:
+    figures = batch_api.batch_api(rows=200)
+    assert value_of("200 requests: of them", figures) > 1
+    assert 0 < value_of("200 requests: peak memory of serve", figures) < 400
 
 
 @pytest.mark.slow

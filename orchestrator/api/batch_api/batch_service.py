@@ -7,7 +7,7 @@ from orchestrator.api.batch_api.batch_keeper import BatchKeeper
 from orchestrator.api.batch_api.batch_runs import BatchRuns
 from orchestrator.api.batch_api.batch_store import BatchStore
 from orchestrator.api.batch_api.file_store import FileStore
-from orchestrator.api.batch_api.upkeep import Upkeep
+from orchestrator.api.batch_api.posted_upkeep import PostedUpkeep
 from orchestrator.api.hosting.host import Host
 from orchestrator.engine.engine import Engine
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
@@ -19,7 +19,7 @@ class BatchService(NamedTuple):
 
     store: BatchStore
     keeper: BatchKeeper
-    upkeep: Upkeep
+    upkeep: PostedUpkeep
     """What forgets of it what is not kept any longer."""
 
 
@@ -40,5 +40,5 @@ def batch_service(
     )
     keeper = BatchKeeper(runs=runs)
     hold = host.dependencies.holding_intakes(host.path)
-    upkeep = Upkeep(files=files, serving=engine.host, hold=hold, console=host.console)
+    upkeep = PostedUpkeep(files=files, serving=engine.host, hold=hold, console=host.console)
     return BatchService(BatchStore(files=files, wake=keeper.nudge), keeper, upkeep)

@@ -6,9 +6,10 @@ between leaves content that nobody can ask for, which `sweep` removes.
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+import shutil
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,13 @@ off sooner, on whichever machine.
 
 OLDEST_SHOWN: Final = 3
 
+DISK_KEPT_MAX, DISK_KEPT_PART = 256 * MB, 20
+"""No file is taken that would leave less of the disk than 256 MB, or of a small one than a twentieth: the ledger
+lies there too, and without it nothing is collected.
+"""
+
+NO_ROOM: Final = "storage_limit_exceeded"
+
 
 def new_id(kind: str) -> str:
     """An id that nobody guesses."""
@@ -49,6 +57,8 @@ class FileStore:
 
     ledger: Ledger
     settings: BatchApiSettings
+    _on_their_way: int = field(default=0, init=False)
+    """Bytes of files that are coming, as many as they may have at most."""
 
     @cached_property
     def folder(self) -> Path:
@@ -79,10 +89,24 @@ class FileStore:
 
     # --- what programs ask for
 
-    async def check_room(self, owner: str, coming: int) -> None:
-        """Raises `RequestRefusedError` where so many bytes more would be too many."""
-        if await self.ledger.runs.posted.files.stored_bytes() + coming > self.settings.storage_bytes_max:
-            raise await self._no_room(owner)
+    @asynccontextmanager
+    async def room(self, owner: str, coming: int) -> AsyncIterator[None]:
+        """Keeps room for so many bytes, of a file that comes meanwhile, beside others that do. Raises
+        `RequestRefusedError` where they would be too many, or the disk could not hold what else lies on it.
+        """
+        self._on_their_way += coming  # before it is looked: others come meanwhile
+        try:
+            if (
+                await self.ledger.runs.posted.files.stored_bytes() + self._on_their_way
+                > self.settings.storage_bytes_max
+            ):
+                raise await self._no_room(owner)
+            if await to_thread.run_sync(self._disk_left) < self._on_their_way:
+                told = f"The disk of this server has no room for {coming / MB:,.1f} MB; whoever runs it can make some."
+                raise RequestRefusedError(told, param="file", code=NO_ROOM)
+            yield
+        finally:
+            self._on_their_way -= coming
 
     async def add(
         self, owner: str, content: Replacement, *, filename: str, size: int, expires_at: int | None
@@ -150,6 +174,13 @@ class FileStore:
         """In a thread: a large file takes its time."""
         await to_thread.run_sync(_unlinked, self.folder, names)
 
+    def _disk_left(self) -> int:
+        try:
+            disk = shutil.disk_usage(self.folder)
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be looked at ({error.strerror})") from error
+        return disk.free - min(DISK_KEPT_MAX, disk.total // DISK_KEPT_PART)
+
     async def _no_room(self, owner: str) -> RequestRefusedError:
         files, now = self.ledger.runs.posted.files, self.ledger.now()
         used, most = await files.stored_bytes(), self.settings.storage_megabytes_max
@@ -163,7 +194,7 @@ class FileStore:
             f" {told or 'none'}",
             RefusalKind.INVALID,
             param="file",
-            code="storage_limit_exceeded",
+            code=NO_ROOM,
         )
 
 

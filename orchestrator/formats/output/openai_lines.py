@@ -57,7 +57,7 @@ _said: Final = msgspec.json.Decoder(_Said)
 _usage: Final = msgspec.json.Decoder(_Usage)
 
 
-class Answer(NamedTuple):
+class RequestAnswer(NamedTuple):
     """What a worker has answered to a request."""
 
     status: int
@@ -70,16 +70,16 @@ class Answer(NamedTuple):
     """What it took; None where it does not say."""
 
 
-def answer_of(line: ResultLine) -> Answer:
+def answer_of(line: ResultLine) -> RequestAnswer:
     """The answer that the output of a job is that succeeded."""
     body = _body(bytes(line.output))
     if body is None:
-        return Answer(OK, None, None)
+        return RequestAnswer(OK, None, None)
     try:
         said = _said.decode(body)
     except (msgspec.DecodeError, RecursionError):
-        return Answer(OK, body, None)
-    return Answer(_status(said), body, _usage_of(said))
+        return RequestAnswer(OK, body, None)
+    return RequestAnswer(_status(said), body, _usage_of(said))
 
 
 def result_line(line: ResultLine, *, is_any_body: bool) -> bytes:
@@ -90,7 +90,7 @@ def result_line(line: ResultLine, *, is_any_body: bool) -> bytes:
     return answer_line(line, answer)
 
 
-def answer_line(line: ResultLine, answer: Answer) -> bytes:
+def answer_line(line: ResultLine, answer: RequestAnswer) -> bytes:
     """The line of a job whose output is that `answer`, or else any value."""
     response = {
         "status_code": answer.status,

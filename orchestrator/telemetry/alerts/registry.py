@@ -4,49 +4,10 @@ Expressions keep apart what several ledgers say (`instance`, `job`, as Prometheu
 process said last stands still, so whoever asks about the present asks `at_work` or the age of a sample, too.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
+from orchestrator.telemetry.alerts.alert import ALERT_PREFIX, Alert, Severity
 
-class Severity(StrEnum):
-    """Whom it should reach."""
-
-    CRITICAL = "critical"
-    """Somebody has to act now: money or results are being lost."""
-
-    WARNING = "warning"
-    """Somebody has to look today."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Alert:
-    """One alert."""
-
-    name: str
-    """Its last words are the anchor of its entry in the reference."""
-
-    expr: str
-    for_: str
-    """How long `expr` must hold, as Prometheus writes it."""
-
-    severity: Severity
-    summary: str
-    """In a line; `{{ $labels.endpoint }}` and the like are filled in by Prometheus."""
-
-    todo: str
-    """What it means, and what to do."""
-
-    page: str = "/"
-    """The page of the dashboard that shows it."""
-
-    @property
-    def title(self) -> str:
-        """Its heading in the reference."""
-        return self.name.removeprefix(ALERT_PREFIX)
-
-
-ALERT_PREFIX: Final = "Orchestrator"
 _BY: Final = "instance, job"
 _WORKING: Final = f"sum by ({_BY}) (orchestrator_at_work) > 0"
 

@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.telemetry.alerts.registry import ALERTS, Alert
+from orchestrator.telemetry.alerts.alert import Alert
+from orchestrator.telemetry.alerts.registry import ALERTS
 
 GROUP: Final = "orchestrator"
 RUNBOOK: Final = "docs/reference/metrics.md"

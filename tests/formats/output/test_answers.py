@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw
 
 from orchestrator.core.batch_api.token_usage import TokenUsage
-from orchestrator.formats.output.openai_lines import Answer, answer_line, answer_of
+from orchestrator.formats.output.openai_lines import RequestAnswer, answer_line, answer_of
 from orchestrator.formats.output.outcome_lines import ResultLine
 
 CHAT = b"""{"object":"chat.completion","usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12,
@@ -42,12 +42,12 @@ def line_of(output: bytes) -> ResultLine:
 )
 def test_an_answer_is_read_alone_or_in_an_array(body: bytes, status: int, usage: TokenUsage | None) -> None:
     for output in (body, b"[" + body + b"]"):
-        assert answer_of(line_of(output)) == Answer(status, body, usage)
+        assert answer_of(line_of(output)) == RequestAnswer(status, body, usage)
 
 
 @pytest.mark.parametrize("output", [b"7", b"[]", b"[{},{}]", b"[7]", b'"text"', b"null"])
 def test_what_is_no_answer_is_a_body_all_the_same(output: bytes) -> None:
     line = line_of(output)
     answer = answer_of(line)
-    assert answer == Answer(200, None, None)
+    assert answer == RequestAnswer(200, None, None)
     assert b'"status_code":200,"request_id":"j","body":' + output + b"}" in answer_line(line, answer)

@@ -52,6 +52,20 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_FILES}::test_what_does_not_fit_in_is_refused_and_the_oldest_are_told",),
     ),
     Fault(
+        name="uploads that come at once are each promised the same room",
+        path="orchestrator/api/batch_api/file_store.py::FileStore.room",
+        old="self._on_their_way += coming",
+        new="pass",
+        tests=(f"{_HOSTILE}::test_room_is_kept_for_what_is_coming_and_given_back_where_it_never_came",),
+    ),
+    Fault(
+        name="who sends a byte now and then keeps his connection for days",
+        path="orchestrator/batch_api/uploads.py::_Upload._next",
+        old="min(SILENT_S_MAX, slow_in_s)",
+        new="SILENT_S_MAX",
+        tests=(f"{_HOSTILE}::test_who_sends_a_byte_now_and_then_is_given_up_and_who_is_only_slow_is_not",),
+    ),
+    Fault(
         name="a batch is refused for its first bad line alone",
         path="orchestrator/formats/input/openai_requests.py::_Check.add",
         old="if len(self.errors) < ERRORS_MAX:",

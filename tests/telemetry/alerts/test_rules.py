@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.telemetry.alerts.registry import ALERTS, Alert
+from orchestrator.telemetry.alerts.alert import Alert
+from orchestrator.telemetry.alerts.registry import ALERTS
 from orchestrator.telemetry.alerts.rule_file import rule_file
 from orchestrator.telemetry.metrics.registry import METRICS
 from tests.telemetry.alerts.alert_cases import ALSO_FIRING, CASES, Series

@@ -22,7 +22,7 @@ LOOK_S: Final = 60.0
 
 
 @dataclass(kw_only=True, eq=False)
-class Upkeep:
+class PostedUpkeep:
     """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
 
     files: FileStore
