@@ -41,9 +41,8 @@ class Server:
         environ = {"ORCHESTRATOR_SERVERLESS_URL": self._url, "KEY_A": KEY_A, "KEY_B": KEY_B}
         words = ("serve", "--batch-api", self._address, *FAST)
         self.program = self._desk.start(*words, environ=environ, within_s=self._within_s)
-        found = re.search(r"http://([0-9.:]+)/v1", self.program.until_said("the Batch API is at"))
-        assert found is not None
-        self.base_url, self._address = found[0], found[1]
+        self.base_url = address_said(self.program)
+        self._address = self.base_url.removeprefix("http://").removesuffix("/v1")
 
     def stop(self) -> Verdict:
         """Ends it in order."""
@@ -62,6 +61,13 @@ class Server:
         found = re.search(r"VmHWM:\s+([0-9]+)", Path(f"/proc/{self.program.pid}/status").read_text())
         assert found is not None
         return int(found[1]) * 1024 / 1e6
+
+
+def address_said(program: Program) -> str:
+    """The `base_url` of the Batch API of a program, once it has said it."""
+    found = re.search(r"http://[0-9.:]+/v1", program.until_said("the Batch API is at"))
+    assert found is not None
+    return found[0]
 
 
 @contextmanager

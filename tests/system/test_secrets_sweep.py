@@ -1,26 +1,25 @@
 """Every kind of secret, through all that the program does, and then a look at everything that it has left behind."""
 
-import json
 import re
 import shutil
 import signal
 import sqlite3
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 from tests.client.raw_server import closed_port
+from tests.system.batch_api_secrets import BATCH_KEYS, CONFIGURATION, FOREIGN_KEY, the_batch_api_is_asked
 from tests.system.browsing import Visitor, dashboard_of, looking_at, signed_in
-from tests.system.processes import Desk, Program, Verdict, lines_of, looks
+from tests.system.processes import Desk, Program, lines_of, looks
 from tests.system.receiver import Receiver, receiving
+from tests.system.sweep import Sweep
 from tests.system.test_secrets import blobs_of
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -88,33 +87,6 @@ def target_secret(name: str) -> str:
     return f"{name}-target-of-the-sweep"
 
 
-@dataclass
-class Sweep:
-    """All that was said and left behind, by where: what is looked through for secrets."""
-
-    places: dict[str, bytes] = field(default_factory=dict)
-
-    def add(self, place: str, *content: str | bytes) -> None:
-        self.places[place] = b"\n".join(each.encode() if isinstance(each, str) else each for each in content)
-
-    def ended(self, place: str, ended: Verdict) -> Verdict:
-        """What a process has said."""
-        self.add(place, ended.stdout, ended.stderr)
-        return ended
-
-    def found(self, secret: str | bytes, within: Callable[[str], bool]) -> list[str]:
-        """The places at which it stands in any spelling, of those `within`."""
-        raw = secret.encode() if isinstance(secret, str) else secret
-        cores = [b64encode(b"x" * shift + raw)[shift and 4 : -4] for shift in range(3)]
-        spelled = {raw, raw.hex().encode(), raw.decode("latin-1").encode("utf-16-le"), *cores}
-        spelled |= {quote(raw, safe="").encode(), json.dumps(raw.decode("latin-1")).encode()[1:-1]}
-        return [
-            place
-            for place, content in self.places.items()
-            if within(place) and any(each in content for each in spelled)
-        ]
-
-
 class Mailbox:
     """A mail server that lets in who knows the password, and takes nothing."""
 
@@ -159,6 +131,7 @@ def configured(desk: Desk, receiver: Receiver, mail_port: int) -> dict[str, str]
         PIPELINE.format(url=f"{receiver.url}/flow/{target_secret('flow')}", to=[*TARGETS, "mail", "pager"]),
     )
     tables.append('[dashboard]\nredact = ["input.email", "output.email"]\ntrace = 1.0')
+    tables.append(CONFIGURATION)
     desk.write("orchestrator.toml", "\n\n".join(tables))
     rows = [
         {
@@ -180,6 +153,7 @@ def configured(desk: Desk, receiver: Receiver, mail_port: int) -> dict[str, str]
         "STORE_SECRET": STORE_SECRET,
         "HOOK_SECRET": SIGNING,
         "MAIL_PASSWORD": MAIL_PASSWORD,
+        **BATCH_KEYS,
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"{receiver.url}/otlp",
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{TRACE_TOKEN}",
         **urls,
@@ -315,6 +289,7 @@ def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
         with looking_at(dashboard) as visitor:
             runs_are_made(desk, url, environ, sweep)
             a_flow_is_carried_out(desk, url, environ, sweep)
+            the_batch_api_is_asked(desk, url, environ, sweep)
             for words in LOOKS:
                 sweep.ended(f"stdout of {words}", desk.call(*words.split(), environ=environ))
             key = desk.call("dashboard", "key").stdout.strip()
@@ -348,6 +323,7 @@ def test_no_secret_of_any_kind_is_where_it_must_not_be(desk: Desk) -> None:
         "a link": visitor.link_token, "a viewer's link": link.partition("link=")[2],
         "the webhook key": (desk.folder / f"{LEDGER}.key").read_bytes(),
         "the dashboard's key": (desk.folder / f"{LEDGER}.dashboard" / "key").read_bytes(),
+        **BATCH_KEYS, "a key that nobody has": FOREIGN_KEY,
         **{f"the address of {name}": target_secret(name) for name in TARGETS},
     }  # fmt: skip
     at_fault = {what: found for what, secret in secrets.items() if (found := sweep.found(secret, is_ours))}
