@@ -47,8 +47,15 @@ def shout(job: dict[str, Any]) -> str:
 def chat(job: dict[str, Any]) -> dict[str, Any]:
     """Pretends to be a language model's worker: it takes requests as OpenAI's interface has them."""
     asked = job["input"]["openai_input"]
-    answer = {"role": "assistant", "content": f"You said: {asked['messages'][-1]['content']}"}
-    return {"object": "chat.completion", "model": asked["model"], "choices": [{"index": 0, "message": answer}]}
+    question: str = asked["messages"][-1]["content"]
+    answer = f"You said: {question}"
+    taken, made = len(question.split()), len(answer.split())
+    return {
+        "object": "chat.completion",
+        "model": asked["model"],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": answer}}],
+        "usage": {"prompt_tokens": taken, "completion_tokens": made, "total_tokens": taken + made},
+    }
 
 
 def picture(job: dict[str, Any]) -> dict[str, Any]:

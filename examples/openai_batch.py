@@ -35,7 +35,7 @@ def main() -> None:
     while batch.status in ("validating", "in_progress", "finalizing"):
         time.sleep(SECONDS)
         batch = client.batches.retrieve(batch.id)
-    print(f"{batch.id} is {batch.status}")
+    print(f"{batch.id} is {batch.status}", f"{batch.usage.total_tokens} tokens" if batch.usage else "")
     if batch.output_file_id is not None:
         for line in client.files.content(batch.output_file_id).text.splitlines():
             result = json.loads(line)
