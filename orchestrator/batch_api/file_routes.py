@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from orchestrator.api.batch_api.file_store import FileStore
-from orchestrator.api.batch_api.refusals import RequestRefusedError
+from orchestrator.api.batch_api.refusals import RequestRefusedError, not_found
 from orchestrator.batch_api.access import key_owner
 from orchestrator.batch_api.answers import json_answer
 from orchestrator.batch_api.list_questions import list_page, page_of
@@ -60,7 +61,10 @@ class FileRoutes:
 
     async def _content(self, request: Request) -> Response:
         file = await self.store.one(key_owner(request), request.path_params["file"])
-        return FileResponse(self.store.path(file.id), media_type="application/octet-stream", filename=file.filename)
+        path = self.store.path(file.id)
+        if not await to_thread.run_sync(path.is_file):  # a copy of the ledger has no contents
+            raise not_found("content of File", file.id)
+        return FileResponse(path, media_type="application/octet-stream", filename=file.filename)
 
 
 def _purpose(request: Request) -> Purpose | None:

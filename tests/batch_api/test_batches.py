@@ -69,7 +69,10 @@ async def test_a_batch_is_a_run_whose_files_have_each_request_once(tmp_path: Pat
 async def test_a_batch_without_failures_has_no_file_of_errors(tmp_path: Path) -> None:
     async with desk(tmp_path) as shop, batch_api(shop) as site:
         client = site.client()
-        batch = await ended(client, await posted(client, lines([request(0, "other")])))
+        kept = {"anchor": "created_at", "seconds": 3_600}
+        batch = await ended(client, await posted(client, lines([request(0, "other")]), output_expires_after=kept))
+        output = await client.files.retrieve(batch.output_file_id or "")
+        assert output.expires_at == output.created_at + 3_600
         assert (batch.status, batch.error_file_id, batch.usage) == ("completed", None, None)
         assert [*await rows_of(client, batch.output_file_id)] == ["r0"]
 

@@ -116,6 +116,16 @@ async def test_a_file_that_cannot_be_kept_is_told_without_our_paths_and_may_be_s
         assert (await site.client().files.create(file=b"{}", purpose="batch")).id in site.stored
 
 
+async def test_a_file_whose_content_did_not_come_with_a_copy_of_the_ledger_has_none(tmp_path: Path) -> None:
+    async with at_files(tmp_path) as site:
+        files = site.client().files
+        file = await files.create(file=b"{}", purpose="batch")
+        site.store.path(file.id).unlink()
+        with pytest.raises(NotFoundError, match="No such content of File"):
+            await files.content(file.id)
+        assert (await files.delete(file.id)).deleted
+
+
 async def test_an_upload_that_the_disk_cannot_take_leaves_nothing_and_others_go_on(tmp_path: Path) -> None:
     async with at_files(tmp_path) as site:
         files, usual = site.client().files, resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from orchestrator.api.admin.ledger_admin import file_bytes_of
+from orchestrator.api.batch_api.batch_api_totals import batch_api_totals
 from orchestrator.api.inspect.run_facts import free_bytes
 from orchestrator.api.inspect.status import last_of
 from orchestrator.api.pages.sample_charts import SPANS, gauge_line, grown_histogram, quantile_lines, rate_line
@@ -63,6 +64,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
         unused_bytes=size.free_pages * size.page_bytes,
         log_bytes=file_bytes_of(ledger.path, "-wal"),
         disk_free_bytes=free_bytes(ledger.path),
+        batch_api=await batch_api_totals(ledger),
         janitor=max(janitors, key=lambda each: each.at, default=None),
         rows=rows,
         rows_problem=problem,

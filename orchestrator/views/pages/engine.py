@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from orchestrator.views.batch_api_totals import BatchApiTotals
 from orchestrator.views.series import Series
 from orchestrator.views.status import JanitorSummary, LastProcess
 
@@ -69,6 +70,9 @@ class EnginePage(msgspec.Struct, frozen=True, kw_only=True):
     unused_bytes: int
     log_bytes: int
     disk_free_bytes: int | None = None
+    batch_api: BatchApiTotals | None = None
+    """None where the ledger was never served so."""
+
     janitor: JanitorSummary | None = None
     """What puts things in order: when it last went through its duties, and which it could not do."""
 

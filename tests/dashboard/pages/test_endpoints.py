@@ -7,7 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.core.batch_api.posted_batch import PostedState
 from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger import dispatcher_lock
@@ -18,6 +20,7 @@ from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
+from tests.core.batch_api.test_posted_batch import BATCH
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.dashboard.nights import HOSTILE, clock_at
 from tests.engine.process import Process, process
@@ -145,6 +148,22 @@ async def test_the_engine_says_who_works_and_how_it_stands(tmp_path: Path) -> No
     assert len(page["memory"][0]["points"]) > 10
     assert "works on this ledger" in text
     assert "Count the rows of each table" in text
+
+
+async def test_the_engine_says_how_the_batch_api_stands_where_there_is_one(tmp_path: Path) -> None:
+    async with at_work(tmp_path) as (found, site):
+        assert "Batch API" not in (await site.get("/engine?span=6h")).text
+        posted = found.ledger.runs.posted
+        await posted.files.bound(2_000_000)
+        await posted.batches.add(BATCH)
+        await posted.batches.add(replace(BATCH, id="batch_2"))
+        await posted.batches.finish(BATCH, PostedState.EXPIRED, files=[], completed=40, failed=2)
+        page = await site.json("/engine")
+        text = (await site.get("/engine")).text
+    assert page["batch_api"]["ended"]["expired"] == page["batch_api"]["under_way"]["validating"] == 1
+    assert "1 validating" in text
+    assert "1 expired" in text
+    assert "40 completed, 2 failed" in text
 
 
 async def test_rows_are_counted_where_that_is_asked_for_alone(tmp_path: Path) -> None:
