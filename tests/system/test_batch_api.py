@@ -24,7 +24,7 @@ def test_the_program_of_the_examples_runs_as_it_is(desk: Desk) -> None:
             env=desk.environment({"OPENAI_BASE_URL": at.base_url, "OPENAI_API_KEY": "any"}),
             capture_output=True, text=True, timeout=SECONDS_MAX, check=True,
         )  # fmt: skip
-    assert "is completed 34 tokens" in done.stdout
+    assert "is completed 32 tokens" in done.stdout
     assert "question-1 You said: Why do foxes climb?" in done.stdout
 
 
