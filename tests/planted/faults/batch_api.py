@@ -116,4 +116,25 @@ FAULTS: tuple[Fault, ...] = (
         new="if False",
         tests=(f"{_FILES}::test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_has_left",),
     ),
+    Fault(
+        name="an old batch is forgotten while its run is at work again",
+        path="orchestrator/ledger/posted/posted_batches.py::PostedBatches.forget",
+        old="if (await connection.execute(is_at_work)).first() is not None:",
+        new="if False:",
+        tests=(f"{_LEDGER}::test_those_are_found_and_forgotten_with_their_runs_that_ended_long_ago",),
+    ),
+    Fault(
+        name="how batches end is not counted",
+        path="orchestrator/ledger/posted/posted_batches.py::PostedBatches._move",
+        old="if to in POSTED_ENDS:",
+        new="if False:",
+        tests=(f"{_LEDGER}::test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files",),
+    ),
+    Fault(
+        name="a file of a batch that cannot be written ends the process",
+        path="orchestrator/api/batch_api/file_store.py::FileStore.coming",
+        old="raise StorageError(error.message) from error",
+        new="raise",
+        tests=(f"{_BATCHES}::test_a_batch_whose_files_cannot_be_written_yet_is_finished_later",),
+    ),
 )
