@@ -98,6 +98,7 @@ def is_tried(flag: str) -> bool:
     return not tried().isdisjoint({flag, key, name, f"{name}_us", f"{name}_s"})
 
 
+@pytest.mark.slow
 def test_every_public_name_with_its_members_and_parameters_is_explained_and_tried() -> None:
     page = "".join((DOCS / "how-to" / name).read_text(encoding="utf-8") for name in ("python.md", "pipelines.md"))
     untold, untried = set(), set()
