@@ -4,8 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -23,6 +24,7 @@ MODELS: Final = "/v1/models"
 PAGE_MAX: Final = 100
 PAGE_USUAL: Final = 20
 QUESTION_BYTES_MAX: Final = 64 * KIB
+QUESTION_S_MAX: Final = 60.0
 
 _question: Final = msgspec.json.Decoder(BatchQuestion)
 
@@ -81,8 +83,12 @@ class BatchRoutes:
 
 async def _body(request: Request) -> bytes:
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > QUESTION_BYTES_MAX:
-            raise RequestRefusedError("The body is too long.", RefusalKind.TOO_LARGE)
+    try:
+        with anyio.fail_after(QUESTION_S_MAX):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > QUESTION_BYTES_MAX:
+                    raise RequestRefusedError("The body is too long.", RefusalKind.TOO_LARGE)
+    except (TimeoutError, ClientDisconnect) as error:
+        raise RequestRefusedError(f"The body did not come within {QUESTION_S_MAX:.0f} s.") from error
     return bytes(body)

@@ -130,6 +130,18 @@ async def test_who_falls_silent_is_given_up(tmp_path: Path) -> None:
         assert site.stored == []
 
 
+async def test_a_question_that_never_ends_is_given_up_like_one_that_is_too_long(tmp_path: Path) -> None:
+    async def dripping() -> AsyncIterator[bytes]:
+        while True:
+            await anyio.sleep(10)
+            yield b" "
+
+    async with at_files(tmp_path) as site, site.http() as http:
+        late = await http.post("/v1/batches", content=dripping(), timeout=None)
+        assert (late.status_code, late.headers["connection"]) == (400, "close")
+        assert (await http.post("/v1/batches", content=b" " * 70_000)).status_code == 413
+
+
 async def test_who_sends_a_byte_now_and_then_is_given_up_and_who_is_only_slow_is_not(tmp_path: Path) -> None:
     async def dripping(size: int) -> AsyncIterator[bytes]:
         yield PURPOSE + FILE[:-2]
