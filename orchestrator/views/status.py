@@ -13,6 +13,7 @@ from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.core.pods.paid_pod import PaidPod
 from orchestrator.views.batches import BatchStatus
 from orchestrator.views.members import MemberStatus
+from orchestrator.views.posted_status import PostedStatus
 
 
 class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,6 +251,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     stuck: StuckSummary = StuckSummary()
     margin_s: MarginSummary
+    posted: PostedStatus | None = None
+    """None where it is no batch that a program has posted."""
     created_at: int
     """Microseconds since the epoch, UTC."""
 

@@ -12,11 +12,13 @@ from openai.types import Batch
 
 from orchestrator.api.admin.run_admin import delete
 from orchestrator.api.batch_api.batch_keeper import AGAIN_S
+from orchestrator.api.inspect.status import show
 from orchestrator.api.runs.process_commands import control
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.units import DAY_US, MINUTE_US
+from orchestrator.views.posted_status import PostedStatus
 from tests.api.desk import desk
 from tests.batch_api.harness import CHAT, MODEL, Site, at_files, batch_api, ended, lines, posted, request, rows_of
 from tests.core.batch_api.test_posted_batch import BATCH
@@ -61,6 +63,8 @@ async def test_a_batch_is_a_run_whose_files_have_each_request_once(tmp_path: Pat
         assert (errors["r2"]["response"]["status_code"], errors["r2"]["error"]) == (400, None)
         run = await site.ledger.runs.named(batch.id)
         assert run is not None, "all commands see it"
+        shown = await show(shop.ledger, batch.id)
+        assert shown.posted == PostedStatus(by=None, model=MODEL, state="completed")
         assert run.settings.finish_by // 1_000_000 == batch.expires_at
         files = [each async for each in client.files.list(purpose="batch_output")]
         assert {each.id for each in files} == {batch.output_file_id, batch.error_file_id}

@@ -36,6 +36,8 @@ async def test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files
         assert await batches.move(BATCH, PostedState.IN_PROGRESS)
         assert not await batches.is_awaiting("file-1")
         under_way = await one(ledger)
+        assert await other.runs.posted.batches.of_runs([1, 7]) == {7: under_way}
+        assert await other.runs.posted.batches.of_runs([1]) == {}
         assert (under_way.run, under_way.model, under_way.total) == (7, "m", 3)
         assert under_way.in_progress_at == ledger.now()
         assert not await batches.move(BATCH, PostedState.FAILED), "it is in another state by now"

@@ -10,7 +10,7 @@ from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
 from orchestrator.api.inspect.run_rates import rates_of_late
 from orchestrator.api.inspect.safe_offline import safe_by_run
-from orchestrator.api.inspect.status_details import with_batches, with_members, with_retried
+from orchestrator.api.inspect.status_details import with_batches, with_members, with_posted, with_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.diagnosis.causes import Cause, Finding
@@ -115,7 +115,8 @@ async def runs_now(
         return findings(Facts(ledger=worked_on, runs=[state]))
 
     found = [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
-    found = [(run, await with_batches(ledger, run, status)) for run, status in await with_members(ledger, found)]
+    found = await with_posted(ledger, await with_members(ledger, found))
+    found = [(run, await with_batches(ledger, run, status)) for run, status in found]
     return [await with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
 
 

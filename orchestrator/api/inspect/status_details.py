@@ -6,12 +6,14 @@ import msgspec
 
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.run_costs import members_by_run
+from orchestrator.core.batch_api.posted_batch import PostedBatch
 from orchestrator.core.batches.batch_record import ENDED, BatchRecord
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.lanes.via import Via
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.batches import BatchStatus, batch_status
+from orchestrator.views.posted_status import PostedStatus
 from orchestrator.views.status import RunStatus
 
 
@@ -23,6 +25,19 @@ async def with_members(ledger: Ledger, found: Sequence[tuple[Run, RunStatus]]) -
     return [
         (run, msgspec.structs.replace(status, members=members.get(run.id, status.members))) for run, status in found
     ]
+
+
+async def with_posted(ledger: Ledger, found: Sequence[tuple[Run, RunStatus]]) -> list[tuple[Run, RunStatus]]:
+    """Each run with its status, and with whose batch it is, where a program has posted it."""
+    posted = await ledger.runs.posted.batches.of_runs([run.id for run, _ in found])
+    return [
+        (run, msgspec.structs.replace(status, posted=_posted(posted[run.id])) if run.id in posted else status)
+        for run, status in found
+    ]
+
+
+def _posted(batch: PostedBatch) -> PostedStatus:
+    return PostedStatus(by=batch.owner or None, model=batch.model, state=batch.state.value)
 
 
 async def with_batches(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:

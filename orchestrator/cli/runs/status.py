@@ -211,6 +211,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "run": run.run,
         **_places(run),
         "input": ", ".join(map(_input, run.source.splitlines())),
+        **({} if run.posted is None else {"posted by": run.posted.sentence}),
         "since (UTC)": minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
         **{f"  {state}": f"{n:,}" for state, n in jobs.items()},

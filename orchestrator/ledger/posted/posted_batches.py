@@ -1,6 +1,6 @@
 """Batches of the Batch API: how each stands. Its rows are the jobs of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from orchestrator.ledger.posted.posted_files import file_add
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches, posted_ends
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import UNFINISHED
 from orchestrator.ledger.transactions.run_removal import run_take_back
@@ -73,6 +73,12 @@ class PostedBatches(Repository):
             of = (posted_batches.c.id == after) & (posted_batches.c.owner == owner)
             query = query.where(number < select(number).where(of).scalar_subquery())
         return await self._access.structs(PostedBatch, query)
+
+    async def of_runs(self, among: Collection[int]) -> Mapping[int, PostedBatch]:
+        """By run, those that have become one of these."""
+        query = _BATCHES.where(posted_batches.c.run.in_(IN_BATCH))
+        found = await self._access.structs(PostedBatch, query, batch_of(among))
+        return {each.run: each for each in found if each.run is not None}
 
     async def open(self) -> list[PostedBatch]:
         """Those that have not ended, oldest first."""
