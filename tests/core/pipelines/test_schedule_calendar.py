@@ -18,6 +18,7 @@ from orchestrator.core.pipelines.schedule_calendar import (
 )
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.core.calendar_oracle import SECONDS_MAX, cases, check
+from tests.costs import slowness
 
 DAY_US = 24 * HOUR_US
 
@@ -37,7 +38,7 @@ def crons(*expressions: str, zone: str = "UTC", jitter_us: int = 0) -> Schedule:
 @pytest.mark.no_cover
 def test_random_schedules_fire_as_brute_force_says() -> None:
     """A short form; `python -m tests.core.calendar_oracle` takes 20,000."""
-    assert max(check(case) for case in cases(40, seed=12)) < SECONDS_MAX
+    assert max(check(case) for case in cases(40, seed=12)) < SECONDS_MAX * slowness()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_gap_of_a_year_is_counted_in_a_second() -> None:
         crons("* * * * *", zone="Europe/Berlin"), "captions", us("2026-01-01T00:00"), us("2027-01-01T00:00"), 10_000
     )
     assert len(found) == 10_000
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < slowness()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from sqlalchemy import text
 
 from orchestrator.clock import SystemClock
 from orchestrator.dashboard.reading.ledger_reader import (
-    READ_S_MAX,
     READS_AT_ONCE,
     LedgerReader,
     UnreadableError,
@@ -104,12 +103,12 @@ async def test_nothing_can_be_written_through_it(ledger: Path) -> None:
                     await connection.execute(text("DELETE FROM runs"))
 
 
-ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000000) SELECT count(*) FROM n"
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1e12) SELECT count(*) FROM n"
 
 
 async def test_a_question_that_takes_too_long_is_really_ended(ledger: Path) -> None:
     async with reader_of(ledger) as reader, reader.borrowed() as opened:
-        with anyio.fail_after(10 * READ_S_MAX):
+        with anyio.fail_after(60):
             with pytest.raises(TookTooLongError):
                 await opened._database.asked(text(ENDLESS), None, lambda found: found.scalar_one())
             assert await opened.runs.all() == [], "its connection answers the next question"

@@ -118,7 +118,7 @@ def handlers(kind: str) -> Iterator[Handler]:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_whatever_a_handler_raises_its_execution_has_failed(kind: str) -> None:
     for handler in handlers(kind):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             result = await run_handler(handler, execution(), anyio.CapacityLimiter(1), Reports())
         assert result.error
         assert result.error.encode()

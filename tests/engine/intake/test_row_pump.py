@@ -17,6 +17,8 @@ from tests.raising import KINDS, raises, type_of
 
 pytestmark = pytest.mark.anyio
 
+PATIENCE_S = 60
+
 
 def read(number: int, value: object) -> Row | RowProblem:
     return RowProblem(line=number, text="bad") if value is None else a_row(number)
@@ -134,7 +136,7 @@ async def test_whatever_the_values_raise_ends_them_and_nothing_else(kind: str, v
     async def write(rows: Sequence[PackedRow]) -> None:
         lines.extend(row.line for row in rows)
 
-    with anyio.fail_after(10), pytest.raises(UserCodeError) as raised:
+    with anyio.fail_after(PATIENCE_S), pytest.raises(UserCodeError) as raised:
         await RowPump(values(kind), read).into(write)
     assert type(raised.value.error) is type_of(kind)
     assert lines == [1]
@@ -153,7 +155,7 @@ async def test_an_input_that_raises_as_it_is_closed_holds_nobody_up(kind: str) -
         pass
 
     for given in (values(), coming(values())):
-        with anyio.fail_after(10), pytest.raises(UserCodeError):
+        with anyio.fail_after(PATIENCE_S), pytest.raises(UserCodeError):
             await RowPump(given, read).into(write)
 
 
@@ -196,5 +198,5 @@ async def test_a_defect_of_the_reading_thread_holds_nobody_up() -> None:
     async def write(_: Sequence[PackedRow]) -> None:
         pass
 
-    with anyio.fail_after(10), pytest.raises(AttributeError):
+    with anyio.fail_after(PATIENCE_S), pytest.raises(AttributeError):
         await RowPump(iter([1]), misread).into(write)
