@@ -26,7 +26,11 @@ assert orchestrator.client.http.transport.httpx is httpx
 """
 
 
-@pytest.mark.parametrize("program", [ASKED_FOR_LATER, LOADED_BEFORE], ids=["asked for later", "loaded before"])
+@pytest.mark.parametrize(
+    "program",
+    [ASKED_FOR_LATER, pytest.param(LOADED_BEFORE, marks=pytest.mark.slow)],
+    ids=["asked for later", "loaded before"],
+)
 def test_nobody_misses_what_is_not_loaded(program: str) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 

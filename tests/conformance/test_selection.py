@@ -87,7 +87,7 @@ FILTERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("most", [1, 100])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.slow), 100])
 async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         run = await a_night(ledger)

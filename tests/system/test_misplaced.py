@@ -66,11 +66,10 @@ def _folder_deleted(folder: Path) -> None:
 @pytest.mark.parametrize(
     "lose",
     [
-        _deleted,
         _replaced,
         *(
             pytest.param(lose, marks=pytest.mark.slow)
-            for lose in (_log_deleted, _moved_without_its_log, _folder_deleted)
+            for lose in (_deleted, _log_deleted, _moved_without_its_log, _folder_deleted)
         ),
     ],
     ids=lambda f: f.__name__,

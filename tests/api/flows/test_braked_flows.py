@@ -50,6 +50,7 @@ async def told_of(p: Flowing) -> list[str]:
     return [each.news for each in await p.ledger.flows.outbox.of_flow((await p.flow(FIRST)).id)]
 
 
+@pytest.mark.slow
 async def test_a_breaker_that_opens_holds_the_flow_is_told_once_and_lets_it_go_on_by_itself(tmp_path: Path) -> None:
     clock = VirtualClock()
     async with flowing(tmp_path, clock=clock, transport=failing_for(set(range(1, 25)))) as p:

@@ -48,6 +48,7 @@ def told(p: Process) -> list[str]:
     return [warning for warning in p.warnings if "results would be gone by then" in warning]
 
 
+@pytest.mark.slow
 async def test_a_wish_for_an_hour_s_rest_loses_no_result(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=first_refused())
     async with process(tmp_path / "db", transport, jobs=100) as p:

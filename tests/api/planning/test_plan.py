@@ -196,6 +196,7 @@ async def test_a_probe_executes_a_few_jobs_once_and_tells_of_the_others(tmp_path
     assert "in-probe: 5 jobs of 200 are executed to learn of their times" in console.lines
 
 
+@pytest.mark.slow
 async def test_of_a_pool_a_probe_tells_of_each_member_that_is_well_and_the_plan_names_the_others(
     tmp_path: Path,
 ) -> None:

@@ -267,6 +267,7 @@ async def test_a_run_whose_service_has_no_key_here_is_held_and_says_so(tmp_path:
             assert "has no API key for http://service" in finding.sentence
 
 
+@pytest.mark.slow
 async def test_webhooks_that_do_not_come_are_said_by_status_too(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=30, seconds=lambda _: 20.0)

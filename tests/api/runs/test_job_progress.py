@@ -89,7 +89,10 @@ async def test_the_story_of_a_job_tells_of_its_segments_and_checkpoints(tmp_path
     assert [each.checkpoint for each in whole.checkpoints] == ["1.1", "1.2"]
 
 
-@pytest.mark.parametrize(("grace_s", "checkpoint", "within_s"), [(7_200, 2, 190), (120, 1, 220), (0, 1, 5)])
+@pytest.mark.parametrize(
+    ("grace_s", "checkpoint", "within_s"),
+    [pytest.param(7_200, 2, 190, marks=pytest.mark.slow), (120, 1, 220), (0, 1, 5)],
+)
 async def test_a_cancelled_run_waits_for_the_next_checkpoint_of_its_jobs(
     tmp_path: Path, grace_s: int, checkpoint: int, within_s: float
 ) -> None:

@@ -110,6 +110,7 @@ class AtAcceptance:
                 self._crash.pull()
 
 
+@pytest.mark.slow
 def test_killed_as_its_input_was_taken_in_nothing_is_paid_again(tmp_path: Path) -> None:
     """By the run of all that is unfinished, which begins before the flow goes on, too."""
     transport, clock = service(), VirtualClock()

@@ -317,7 +317,10 @@ for module in sys.argv[1:]:
 
 @pytest.mark.parametrize(
     "modules",
-    [("orchestrator.cli", "orchestrator.api.inspect.status"), ("orchestrator.api.foreground.run",)],
+    [
+        pytest.param(("orchestrator.cli", "orchestrator.api.inspect.status"), marks=pytest.mark.slow),
+        ("orchestrator.api.foreground.run",),
+    ],
     ids=["looking", "run"],
 )
 def test_a_command_does_not_import_what_only_others_need(modules: tuple[str, ...]) -> None:

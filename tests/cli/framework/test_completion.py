@@ -24,8 +24,8 @@ def completed(line: str) -> list[str]:
     ("line", "offered"),
     [
         ("orchestrator runs pause --ledger l.db ni", ["night-2", "night"]),
-        ("orchestrator pause --ledger none.db ni", []),
-        ("orchestrator results --order ", ["input", "completion"]),
+        pytest.param("orchestrator pause --ledger none.db ni", [], marks=pytest.mark.slow),
+        pytest.param("orchestrator results --order ", ["input", "completion"], marks=pytest.mark.slow),
         pytest.param("orchestrator runs ren", ["rename"], marks=pytest.mark.slow),
     ],
 )

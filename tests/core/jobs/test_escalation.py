@@ -97,12 +97,14 @@ def test_a_rule_is_read_as_people_write_it(text: str, rule: EscalationRule) -> N
     assert parse_rule(format_rule(rule)) == rule
 
 
-NOT_APART = st.characters().filter(lambda letter: letter != "=" and not letter.isspace())
+NOT_APART = st.characters(
+    exclude_categories=("Cs", "Zs", "Zl", "Zp"), exclude_characters="=\t\n\v\f\r\x1c\x1d\x1e\x1f\x85"
+)
 STEPS = st.builds(
     EscalationStep,
     percent=st.just(UNCHANGED),
     timeout_ms=st.none() | st.integers(EXECUTION_TIMEOUT_MS_MIN, EXECUTION_TIMEOUT_MS_MAX),
-    endpoint=st.none() | st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True),
+    endpoint=st.none() | st.text("AZaz09_-", min_size=1, max_size=20),
     templates=st.lists(
         st.tuples(st.text(NOT_APART, min_size=1, max_size=8), st.text(min_size=1)),
         max_size=2,

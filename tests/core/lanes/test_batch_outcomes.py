@@ -297,7 +297,10 @@ def test_the_body_of_an_append_has_each_request_as_it_is() -> None:
     assert append_body([]) == b'{"requests":[]}'
 
 
-@given(st.binary(max_size=60) | st.recursive(st.none() | st.text(), st.lists).map(msgspec.json.encode))
+@given(
+    st.binary(max_size=60)
+    | st.recursive(st.none() | st.text(max_size=20), st.lists, max_leaves=10).map(msgspec.json.encode)
+)
 def test_no_body_breaks_the_reading(body: bytes) -> None:
     told = Answer(status=200, body=body, sent_at=0, answered_at=0)
     assert isinstance(batch_change_outcome(told, ID, requests=1), Uncertain | BatchChanged)

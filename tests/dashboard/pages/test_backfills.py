@@ -58,6 +58,7 @@ async def asked_for(p: Flowing, folder: Path) -> None:
     p.scheduler.on_change()
 
 
+@pytest.mark.slow
 async def test_a_backfill_says_how_far_it_is_and_when_it_will_be_done(tmp_path: Path) -> None:
     clock = VirtualClock()
     async with flowing(tmp_path, transport=service(), clock=clock) as p:

@@ -253,7 +253,7 @@ async def test_together_the_questions_are_a_tenth_of_the_allowance(tmp_path: Pat
         assert 15 <= (len(transport.of("status")) - before) / 20 <= p.endpoint.estimates.status_per_s * 0.1
 
 
-@pytest.mark.parametrize("on_stuck", OnStuck)
+@pytest.mark.parametrize("on_stuck", [pytest.param(OnStuck.RESUBMIT, marks=pytest.mark.slow), OnStuck.REPORT])
 async def test_a_job_that_has_nothing_new_to_report_is_stuck(tmp_path: Path, on_stuck: OnStuck) -> None:
     transport = Scripted(status=shows(1, 1), cancel=CANCELLED)
 

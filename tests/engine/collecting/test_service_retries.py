@@ -33,7 +33,7 @@ class Worker:
     [
         pytest.param(SERVICE_RETRIES, 1, "succeeded", marks=pytest.mark.slow),
         (SERVICE_RETRIES + 1, 2, "succeeded"),
-        (99, 2, "failed"),
+        pytest.param(99, 2, "failed", marks=pytest.mark.slow),
     ],
 )
 async def test_what_the_service_retries_is_one_attempt_and_nothing_is_given_up_meanwhile(

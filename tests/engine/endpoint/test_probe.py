@@ -25,7 +25,7 @@ def told(p: Process) -> list[str]:
     ("operation", "status", "for_s"),
     [
         ("run", 401, 1.2),
-        ("status", 403, 50.0),
+        pytest.param("status", 403, 50.0, marks=pytest.mark.slow),
         pytest.param("run", 403, 50.0, marks=pytest.mark.slow),
         pytest.param("status", 401, 1.2, marks=pytest.mark.slow),
     ],

@@ -15,7 +15,9 @@ JOBS = 60
 
 
 @pytest.mark.parametrize(
-    "health", [CUT, pytest.param(Reply(502), marks=pytest.mark.slow), WELL], ids=["cut", "502", "well"]
+    "health",
+    [CUT, *(pytest.param(health, marks=pytest.mark.slow) for health in (Reply(502), WELL))],
+    ids=["cut", "502", "well"],
 )
 async def test_a_service_silent_for_minutes_costs_no_job_its_tries(tmp_path: Path, health: Reply) -> None:
     def run(asked: Asked) -> Reply:

@@ -76,7 +76,7 @@ async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_
             assert service.gate.meters.figures(ENDPOINT, operation).refused == 0
 
 
-@pytest.mark.parametrize("webhooks", [False, True])
+@pytest.mark.parametrize("webhooks", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_lost_answers_are_paid_again_only_where_nobody_told_of_them(tmp_path: Path, webhooks: bool) -> None:
     jobs, clock = 120, VirtualClock()
     service = SimulatedService(clock, seed=5, workers=40, faults=Faults(lost_answer=0.05))

@@ -72,7 +72,7 @@ class Desk:
         return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
 
 
-@pytest.mark.parametrize("how", ["asked", "told"])
+@pytest.mark.parametrize("how", ["asked", pytest.param("told", marks=pytest.mark.slow)])
 async def test_a_corrected_mapping_leaves_no_wrong_row_in_the_run(tmp_path: Path, how: str) -> None:
     desk = Desk(tmp_path, answer=how == "asked")
     async with desk.service.serving():
@@ -85,6 +85,7 @@ async def test_a_corrected_mapping_leaves_no_wrong_row_in_the_run(tmp_path: Path
     assert desk.lines("errors.jsonl") == []
 
 
+@pytest.mark.slow
 async def test_where_nobody_agrees_wrong_rows_stay_and_it_is_told_how_they_go(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     async with desk.service.serving():

@@ -161,6 +161,7 @@ async def test_a_secret_in_an_answer_is_not_kept(tmp_path: Path) -> None:
         assert found.remote_id == "r-1"
 
 
+@pytest.mark.slow
 async def test_by_both_lanes_each_has_its_own_limits(tmp_path: Path) -> None:
     limits = {Operation.RUN: Limit(10, 10.0, 5), Operation.RUNSYNC: Limit(20, 10.0, 8)}
     transport = Scripted(run=numbered(), runsync=DONE, status=COMPLETED)

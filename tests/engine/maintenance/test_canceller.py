@@ -233,6 +233,7 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
         assert (await owed(p), transport.of("cancel")) == (["r-1", "r-2"], [])
 
 
+@pytest.mark.slow
 async def test_cancellations_keep_to_their_limit(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), cancel=CANCELLED._replace(after_s=0.2))
     async with process(tmp_path / "db", transport, jobs=150) as p:

@@ -87,7 +87,9 @@ async def test_what_waits_at_a_member_that_has_become_slow_goes_to_one_with_room
         assert len(await pool.p.results()) == 120
 
 
-@pytest.mark.parametrize("names", [(URL, "https://other.example.org/v1"), (SLOW, QUICK)])
+@pytest.mark.parametrize(
+    "names", [pytest.param((URL, "https://other.example.org/v1"), marks=pytest.mark.slow), (SLOW, QUICK)]
+)
 async def test_past_the_queue_members_get_as_many_at_once_as_they_are_found_to_take(
     tmp_path: Path, names: tuple[str, str]
 ) -> None:

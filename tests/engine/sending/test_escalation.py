@@ -112,6 +112,7 @@ async def test_the_attempts_of_a_job_hold_across_endpoints(tmp_path: Path) -> No
         assert d.service.paid == 4
 
 
+@pytest.mark.slow
 async def test_the_limits_of_the_other_endpoint_hold_there(tmp_path: Path) -> None:
     async with desk(tmp_path, endpoints=(ENDPOINT, BIG), work=Broken(20)) as d, d.orchestrator() as orc:
         run = await submitted(d, orc, 20, escalate="failed: endpoint big")
@@ -169,6 +170,7 @@ async def failed_ids(run: Any) -> list[str]:
     return [result.custom_id async for result in run.results()]
 
 
+@pytest.mark.slow
 async def test_another_process_goes_on_with_what_a_job_was_given(tmp_path: Path) -> None:
     async with desk(tmp_path, endpoints=(ENDPOINT, BIG), work=Broken(10), seconds=lambda _: 30.0) as d:
         async with d.orchestrator() as orc:

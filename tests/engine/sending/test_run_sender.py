@@ -68,6 +68,7 @@ async def test_a_few_retries_go_by_retry(tmp_path: Path) -> None:
         assert len(transport.of("run")) == 20
 
 
+@pytest.mark.slow
 async def test_while_run_is_busy_with_what_was_never_sent_retries_are_left_to_retry(tmp_path: Path) -> None:
     transport = FailsOnce(30)
     limits = {Operation.RUN: Limit(10, 1), Operation.RETRY: Limit(10, 1)}

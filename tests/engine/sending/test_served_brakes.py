@@ -453,6 +453,7 @@ async def test_a_run_that_only_time_has_stopped_comes_to_its_end(tmp_path: Path)
         assert "finish-by" in (p.session.why_stopped or "")
 
 
+@pytest.mark.slow
 async def test_that_it_will_be_late_is_told_early_and_stops_nothing(tmp_path: Path) -> None:
     clock = VirtualClock()
     by = clock.now() + 3 * MINUTE_US

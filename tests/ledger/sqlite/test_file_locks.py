@@ -153,6 +153,7 @@ def _take_in(ledger: Path, pipe: Connection) -> None:
         pipe.recv()
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_dead_intake_is_free_and_its_file_goes_with_the_next_engine(tmp_path: Path) -> None:
     ledger = tmp_path / "l.db"
     processes = multiprocessing.get_context("spawn")
