@@ -7,7 +7,9 @@ READY    := $(VENV)/.ready
 CHECKERS := 2
 # What coverage is measured of: `core`, or the `whole`, which takes the tests twice the time.
 MEASURED := core
-PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
+# Processes that run the tests. Each collects all of them for itself, which takes a processor as long as a thousand do.
+TESTERS  := 2
+PYTEST   := $(BIN)/pytest -n $(TESTERS) --dist worksteal
 
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
@@ -71,6 +73,9 @@ browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's
 
 # Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
 slow: $(READY)  ## the slow tests alone, without those in a browser
+	$(MAKE) --no-print-directory slow-ones TESTERS=3
+
+slow-ones: $(READY)
 	$(PYTEST) -m slow --ignore=tests/dashboard/browser
 
 pages: $(READY) browser  ## looks at each page in a browser
