@@ -14,7 +14,7 @@ from orchestrator.core.pipelines.pipeline import flow_name
 from orchestrator.ledger.flows.flow_events import flow_end_count
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import missed_owe

@@ -10,7 +10,7 @@ from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKin
 from orchestrator.core.pipelines.notifications import OF_EVENT
 from orchestrator.ledger.schema.flow_tables import flow_ends, flows, schedules, stages
 from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, relays
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
 from orchestrator.ledger.transitions.flow_messages_owed import flow_owe, pause_owe
 from orchestrator.settings.command_requests import ControlAction

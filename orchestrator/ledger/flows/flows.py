@@ -29,7 +29,7 @@ from orchestrator.ledger.flows.flow_events import (
 )
 from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
 from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import flow_owe

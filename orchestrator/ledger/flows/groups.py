@@ -16,7 +16,7 @@ from orchestrator.ledger.runs.runs import TellCounts, write_counted
 from orchestrator.ledger.schema.handover_tables import READY, By, gathers, groups, lineage
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.group_counts import due_add

@@ -14,7 +14,7 @@ from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.schema.handover_tables import lineage
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import events, jobs, outcomes, payloads, row_metadata
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.handover_tables import handovers, lineage
 from orchestrator.ledger.schema.job_tables import jobs, outcomes
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 
 

@@ -22,7 +22,7 @@ from orchestrator.ledger.schema.flow_tables import (
     pipelines,
 )
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 

@@ -11,9 +11,10 @@ from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.text.local_time import local
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
 from orchestrator.ledger.actions.asker import Asker
+from orchestrator.ledger.expressions import greatest
 from orchestrator.ledger.flows.fires import gap_add
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
-from orchestrator.ledger.sqlite.statements import greatest, upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import pause_owe

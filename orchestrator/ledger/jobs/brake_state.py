@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import State as JobState
 from orchestrator.ledger.jobs.history import EVENTS_LEARNED_FROM_MAX
 from orchestrator.ledger.schema.job_tables import brakes, events, executions, failed_executions, jobs, outcomes
 from orchestrator.ledger.schema.row_codec import is_taken_in
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.execution_writes import Place

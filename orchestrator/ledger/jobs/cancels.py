@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, func, literal_column, or_, select, update
+from sqlalchemy import TEXT, bindparam, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
@@ -16,11 +16,12 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
 from orchestrator.ledger.schema.row_codec import columns, is_taken_in, remote_ids_of
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
+from orchestrator.ledger.statements import IN_BATCH, batch_of, field
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -134,12 +135,12 @@ _OWE_RUN: Final = (
 )
 _NAME: Final = (
     update(submissions)
-    .values(remote_id=field(1))
+    .values(remote_id=field(1, TEXT))
     .where(
         submissions.c.id == field(0),
         submissions.c.remote_id.is_(None),
         submissions.c.cancel_at.is_not(None),
-        field(1).is_not(None),
+        field(1, TEXT).is_not(None),
     )
 )
 
@@ -308,7 +309,7 @@ _QUEUED: Final = (
 )
 _UNCERTAIN: Final = (
     select_jobs()
-    .where(jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == bindparam("run"))
+    .where(jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), unindexed(jobs.c.run_id) == bindparam("run"))
     .order_by(jobs.c.due_at)
     .limit(bindparam("most"))
 )

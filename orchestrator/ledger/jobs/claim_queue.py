@@ -23,7 +23,7 @@ from orchestrator.ledger.jobs.payloads import Payload, payloads_of
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.units import MINUTE_US
 
 LEFT_TO_OTHERS_US: Final = 10 * MINUTE_US

@@ -8,9 +8,9 @@ from sqlalchemy import bindparam, func, literal_column, select
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event
 from orchestrator.core.jobs.reasons import Detail, ReasonCode, reason_text
 from orchestrator.core.planning.observed_times import ObservedExecution
+from orchestrator.ledger.expressions import greatest
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, submissions
 from orchestrator.ledger.schema.row_codec import columns, detail_of, values
-from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import MILLISECOND_US
 

@@ -12,12 +12,13 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import RETRIES_IN_DOUBT
 from orchestrator.core.service.job_record import Failure
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.jobs.claim_queue import NOT_FAILED_AT
 from orchestrator.ledger.jobs.payloads import custom_ids_of
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 
 
@@ -135,7 +136,7 @@ class Jobs(Repository):
         query = (
             select(jobs.c.run_id, func.min(jobs.c.submission_id))
             .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
-            .group_by(without_index(jobs.c.run_id))
+            .group_by(unindexed(jobs.c.run_id))
         )
         return {row[0]: row[1] for row in await self._access.rows(query)}
 

@@ -8,8 +8,9 @@ import msgspec
 from sqlalchemy import Select, case, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.job_tables import jobs, margins, submissions
-from orchestrator.ledger.sqlite.statements import Among, without_index
+from orchestrator.ledger.statements import Among
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.count_writes import TENTH_US
 from orchestrator.units import SECOND_US
@@ -103,9 +104,9 @@ class MarginsOfRuns(Repository):
             .select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
             .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
             # Else SQLite prefers the index of all jobs of a run, most of which have ended.
-            .group_by(without_index(jobs.c.run_id))
+            .group_by(unindexed(jobs.c.run_id))
         )
-        found = await self._access.rows(query if run is None else query.where(without_index(jobs.c.run_id) == run))
+        found = await self._access.rows(query if run is None else query.where(unindexed(jobs.c.run_id) == run))
         return {row[0]: Waiting(*row[1:]) for row in found}
 
     async def safe_until(self, run: int, *, retention_us: int, now: int) -> int | None:

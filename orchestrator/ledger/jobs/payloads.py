@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.schema.job_tables import jobs, payloads, secret_names
 from orchestrator.ledger.schema.row_codec import unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, ORDERED_BATCH, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, NUMBERS, batch_of, insert_new
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -24,10 +24,10 @@ class Payload(msgspec.Struct, frozen=True):
 _SIZED = (
     select(
         payloads.c.job_id,
-        ORDERED_BATCH.c.key,
-        func.sum(func.length(payloads.c.input)).over(order_by=ORDERED_BATCH.c.key).label("bytes"),
+        NUMBERS.c.key,
+        func.sum(func.length(payloads.c.input)).over(order_by=NUMBERS.c.key).label("bytes"),
     )
-    .select_from(ORDERED_BATCH.join(payloads, payloads.c.job_id == ORDERED_BATCH.c.value))
+    .select_from(NUMBERS.join(payloads, payloads.c.job_id == NUMBERS.c.value))
     .subquery()
 )
 _PAYLOADS = (

@@ -32,7 +32,7 @@ from orchestrator.ledger.schema.row_codec import (
     unpack,
     values,
 )
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, TEXTS_IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -83,7 +83,7 @@ _DIGESTS: Final = select(payloads.c.job_id, payloads.c.digest).where(payloads.c.
 _NEWEST: Final = (
     select(reusable.c.key, reusable.c.job_id, func.max(jobs.c.ended_at))
     .select_from(reusable.join(jobs, jobs.c.id == reusable.c.job_id))
-    .where(reusable.c.key.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
+    .where(reusable.c.key.in_(TEXTS_IN_BATCH), jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
     .group_by(reusable.c.key)
 )
 _SIZES: Final = select(outcomes.c.job_id, func.coalesce(func.length(outcomes.c.output), 0)).where(
@@ -124,7 +124,7 @@ WAIT_US: Final = 10 * SECOND_US
 _ON_ITS_WAY: Final = (
     select(reusable.c.key, reusable.c.job_id)
     .select_from(reusable.join(jobs, jobs.c.id == reusable.c.job_id))
-    .where(reusable.c.key.in_(IN_BATCH), jobs.c.run_id == bindparam("run"), jobs.c.ended_at.is_(None))
+    .where(reusable.c.key.in_(TEXTS_IN_BATCH), jobs.c.run_id == bindparam("run"), jobs.c.ended_at.is_(None))
 )
 _WAIT: Final = (
     update(jobs)

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, func, literal, literal_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.jobs.history import ENDING
 from orchestrator.ledger.schema.handover_tables import reused
 from orchestrator.ledger.schema.job_tables import (
@@ -23,7 +24,7 @@ from orchestrator.ledger.schema.job_tables import (
     submissions,
 )
 from orchestrator.ledger.schema.row_codec import fitting, saved_names, unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 
 
@@ -136,7 +137,7 @@ _ENDED: Final = (
         events.c.id > bindparam("after"),
         events.c.id <= bindparam("upto"),
         events.c.event.in_([literal_column(f"'{event}'") for event in ENDING]),
-        without_index(jobs.c.run_id) == bindparam("run"),
+        unindexed(jobs.c.run_id) == bindparam("run"),
         # One that was opened again since has not ended, or ends at a later event.
         ~select(_later.c.id).where(_later.c.job_id == events.c.job_id, _later.c.id > events.c.id).exists(),
     )

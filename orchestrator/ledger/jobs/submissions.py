@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, case, func, literal, literal_column, select, update
+from sqlalchemy import TEXT, bindparam, case, func, literal, literal_column, select, update
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.expressions import least
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submission
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
+from orchestrator.ledger.statements import IN_BATCH, batch_of, field
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -63,7 +64,7 @@ _RAN: Final = (
     update(submissions)
     .values(
         ended=case((_BESIDE, literal(PAID_TWICE)), else_=literal(RAN)),
-        remote_id=func.coalesce(submissions.c.remote_id, field(1)),
+        remote_id=func.coalesce(submissions.c.remote_id, field(1, TEXT)),
         cancel_at=None,
     )
     .where(submissions.c.id == field(0), literal_column(values_check("submissions.ended", FATE_UNKNOWN)))
@@ -97,7 +98,7 @@ class Submissions(Repository):
         The service can have seen one until `answer_us` after its sending. No time is later than `now`.
         """
         is_answered = submissions.c.answered_at.is_not(None)
-        seen_at = lesser(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
+        seen_at = least(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
         query = (
             select(is_answered, seen_at)
             .where(submissions.c.id > since, submissions.c.endpoint_id == endpoint_id)

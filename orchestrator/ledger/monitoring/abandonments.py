@@ -25,7 +25,7 @@ from orchestrator.ledger.schema.flow_tables import (
     stages,
 )
 from orchestrator.ledger.schema.job_tables import counts, heartbeats, runs
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.run_messages_owed import counts_of, message_figures, notify_in

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
 from orchestrator.ledger.schema.posted_tables import posted_files, posted_storage
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into
+from orchestrator.ledger.statements import TEXTS_IN_BATCH, batch_of, replace_into
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -58,11 +58,13 @@ class PostedFiles(Repository):
 
     async def remove(self, files: Collection[str]) -> int:
         """There are no files of these ids any more; returns how many there were."""
-        return await self._access.execute(delete(posted_files).where(posted_files.c.id.in_(IN_BATCH)), batch_of(files))
+        return await self._access.execute(
+            delete(posted_files).where(posted_files.c.id.in_(TEXTS_IN_BATCH)), batch_of(files)
+        )
 
     async def known(self, files: Collection[str]) -> frozenset[str]:
         """Which of these ids there are."""
-        query = select(posted_files.c.id).where(posted_files.c.id.in_(IN_BATCH))
+        query = select(posted_files.c.id).where(posted_files.c.id.in_(TEXTS_IN_BATCH))
         return frozenset(row[0] for row in await self._access.rows(query, batch_of(files)))
 
     async def expired(self, now: int) -> list[PostedFile]:

@@ -15,6 +15,7 @@ import msgspec
 from sqlalchemy import Column, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.job_tables import (
     checkpoints,
     events,
@@ -24,7 +25,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
-from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
+from orchestrator.ledger.statements import IN_BATCH, ROWS, batch_of, field
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -36,7 +37,7 @@ class Doomed(msgspec.Struct, frozen=True):
     upto: int | None
 
 
-_is_old = (without_index(jobs.c.run_id) == field(0)) & (jobs.c.ended_at < field(1))
+_is_old = (unindexed(jobs.c.run_id) == field(0)) & (jobs.c.ended_at < field(1))
 """Of a run in the batch, and ended before its time there. Else SQLite goes through all jobs of the run for
 each page, and asks for the rows of each: half a second at a million jobs.
 """
@@ -44,7 +45,7 @@ each page, and asks for the rows of each: half a second at a million jobs.
 _later = events.alias("later")
 _EVENTS_DOOMED: Final = (
     select(events.c.id)
-    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(BATCH, _is_old))
+    .select_from(events.join(jobs, jobs.c.id == events.c.job_id).join(ROWS, _is_old))
     .where(
         events.c.id > bindparam("after"),
         events.c.id <= bindparam("upto"),
@@ -55,7 +56,7 @@ _EVENTS_DOOMED: Final = (
 
 _SUBMISSIONS_DOOMED: Final = (
     select(submissions.c.id)
-    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(BATCH, _is_old))
+    .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id).join(ROWS, _is_old))
     .where(
         submissions.c.id > bindparam("after"),
         submissions.c.id <= bindparam("upto"),

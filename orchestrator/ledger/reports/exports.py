@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import bindparam, select
 
 from orchestrator.ledger.schema.job_tables import exports
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.settings.words_and_defaults import OutputFormat, ResultOrder
 

@@ -35,8 +35,8 @@ from orchestrator.core.filters.filter import (
 )
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import folded
+from orchestrator.ledger.expressions import contains, is_not_true
 from orchestrator.ledger.schema.job_tables import GIVEN_UP, failed_executions, intakes, jobs, outcomes, values_check
-from orchestrator.ledger.sqlite.statements import contains, is_not_true
 
 _GIVEN_UP: Final[ColumnElement[bool]] = literal_column(values_check("jobs.state", GIVEN_UP))
 

@@ -31,7 +31,7 @@ from orchestrator.ledger.schema.job_tables import (
     submissions,
 )
 from orchestrator.ledger.schema.row_codec import columns, unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.views.jobs import WholeJob
 

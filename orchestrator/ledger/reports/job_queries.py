@@ -29,11 +29,12 @@ from orchestrator.core.filters.filter import (
     pushed,
     required,
 )
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition, first_job_of
 from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJob, selected, with_facts
 from orchestrator.ledger.schema.job_tables import clusters, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
-from orchestrator.ledger.sqlite.statements import BATCH, batch_of, without_index
+from orchestrator.ledger.statements import NUMBERS, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 
 WINDOW: Final = 250_000
@@ -98,21 +99,21 @@ class JobName(NamedTuple):
 
 _of_kind: Final = jobs.alias("of_kind")
 _FIRST_OF_KINDS: Final = (
-    select(BATCH.c.value, jobs.c.id, jobs.c.custom_id)
+    select(NUMBERS.c.value, jobs.c.id, jobs.c.custom_id)
     .select_from(
-        BATCH.join(
+        NUMBERS.join(
             jobs,
             jobs.c.id.in_(
                 select(outcomes.c.job_id)
                 .join(_of_kind, _of_kind.c.id == outcomes.c.job_id)
                 .where(
-                    outcomes.c.error_key == BATCH.c.value,
+                    outcomes.c.error_key == NUMBERS.c.value,
                     outcomes.c.job_id >= first_job_of(bindparam("run")),
-                    without_index(_of_kind.c.run_id) == bindparam("run"),
+                    unindexed(_of_kind.c.run_id) == bindparam("run"),
                 )
                 .order_by(outcomes.c.job_id)
                 .limit(bindparam("most"))
-                .correlate(BATCH)
+                .correlate(NUMBERS)
             ),
         )
     )
@@ -151,7 +152,7 @@ class JobQueries(Repository):
         async with self._access.reading() as connection:
             bounds = await _range(connection, run)
             query = select(*JOB_COLUMNS).where(
-                jobs.c.id == job, without_index(jobs.c.run_id) == run, jobs.c.intake_id <= bounds.accepted
+                jobs.c.id == job, unindexed(jobs.c.run_id) == run, jobs.c.intake_id <= bounds.accepted
             )
             return next(iter(await selected(connection, (await connection.execute(query)).all())), None)
 
@@ -184,7 +185,7 @@ class JobQueries(Repository):
             .where(
                 outcomes.c.error_key == clusters.c.error_key,
                 outcomes.c.job_id >= first_job_of(run),
-                without_index(jobs.c.run_id) == run,
+                unindexed(jobs.c.run_id) == run,
             )
             .order_by(outcomes.c.job_id)
             .limit(1)
@@ -291,7 +292,7 @@ class _Query:
 
     def _narrowed(self, query: Select[Any], run: int, bounds: _Range, window: tuple[int, int]) -> Select[Any]:
         begin, end = window
-        of_run = jobs.c.run_id if self._is_named else without_index(jobs.c.run_id)
+        of_run = jobs.c.run_id if self._is_named else unindexed(jobs.c.run_id)
         if self._cluster is not None:
             query = query.join(outcomes, outcomes.c.job_id == jobs.c.id)
             query = query.where(outcomes.c.error_key == self._cluster.key)

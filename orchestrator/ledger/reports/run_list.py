@@ -12,7 +12,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger.schema.flow_tables import flows, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, jobs, runs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 
 

@@ -13,7 +13,7 @@ from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import GIVEN_UP, failed_executions, jobs, outcomes, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import STATE_OF, unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.units import MIB
 from orchestrator.views.jobs import JobRow
 

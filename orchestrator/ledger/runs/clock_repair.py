@@ -30,13 +30,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.clock import JUMP_US_MIN
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX
+from orchestrator.ledger.expressions import greatest, least
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.schema import posted_tables  # noqa: F401  the times of all tables are looked at
 from orchestrator.ledger.schema.flow_tables import flows, outbox, run_outbox
 from orchestrator.ledger.schema.job_tables import events, heartbeats, jobs, metadata, run_endpoints, runs, submissions
 from orchestrator.ledger.schema.pod_tables import pod_leases
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
-from orchestrator.ledger.sqlite.statements import greatest, lesser, update_over
 from orchestrator.units import SECOND_US
 
 WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
@@ -117,7 +117,7 @@ _RETRIES: Final = (
 )
 _FLOWS: Final = (
     update(flows)
-    .values(due_at=lesser(flows.c.due_at, greatest(flows.c.fire_at, bindparam("now"))))
+    .values(due_at=least(flows.c.due_at, greatest(flows.c.fire_at, bindparam("now"))))
     .where(flows.c.due_at > bindparam("now"))
 )
 _MESSAGES: Final = tuple(
@@ -128,7 +128,7 @@ _MESSAGES: Final = tuple(
 )
 _HEARTBEATS: Final = (
     update(heartbeats)
-    .values(began_at=lesser(heartbeats.c.began_at, bindparam("stale")), beaten_at=bindparam("stale"))
+    .values(began_at=least(heartbeats.c.began_at, bindparam("stale")), beaten_at=bindparam("stale"))
     .where(heartbeats.c.beaten_at > bindparam("now"))
 )
 """Whoever said that does not live, or it would hold the ledger: it must not pass for a process at work for an hour."""
@@ -141,7 +141,10 @@ def _samples_brought_back(table: Table) -> Iterator[Any]:
     newer = (at < later.c.at) | ((at == later.c.at) & (table.c.step_s < later.c.step_s))
     of_same = later.c[of.name] == of
     yield delete(table).where(at > bindparam("now"), select(later.c.at).where(of_same, newer).exists())
-    yield update_over(table).values(at=bindparam("now")).where(at > bindparam("now"))
+    of_step = later.c.step_s == table.c.step_s
+    its_time = at == bindparam("now")
+    yield delete(table).where(its_time, select(later.c.at).where(of_same, of_step, later.c.at > at).exists())
+    yield update(table).values(at=bindparam("now")).where(at > bindparam("now"))
 
 
 _SAMPLES: Final = tuple(
@@ -191,5 +194,7 @@ async def bring_back(connection: AsyncConnection, *, now: int) -> int:
         return 0
     bounds = {"now": now, "ahead": ahead, "latest": now + WAIT_US_MAX, "stale": now - STALE_US - 1}
     for statement in (*_WAITS, *_HAPPENED):
-        await connection.execute(statement, {name: bounds[name] for name in statement.compile().params})
+        await connection.execute(
+            statement, {name: bounds[name] for name in statement.compile(dialect=connection.dialect).params}
+        )
     return ahead

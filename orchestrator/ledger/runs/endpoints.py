@@ -15,7 +15,7 @@ from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, Scal
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.ledger.schema.job_tables import endpoints, limits, scaling_overrides
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.statements import TEXTS_IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import SECOND_US
 
@@ -24,7 +24,7 @@ _OPERATIONS: Final = frozenset(Operation)
 _SET: Final = upsert(
     limits, lambda new: {name: new[name] for name in ("requests", "window_us", "concurrent", "set_at")}
 )
-_RESET: Final = delete(limits).where(limits.c.endpoint_id == bindparam("of"), limits.c.operation.in_(IN_BATCH))
+_RESET: Final = delete(limits).where(limits.c.endpoint_id == bindparam("of"), limits.c.operation.in_(TEXTS_IN_BATCH))
 
 
 class ChosenLimit(msgspec.Struct, frozen=True, kw_only=True):

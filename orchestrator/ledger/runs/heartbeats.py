@@ -18,7 +18,7 @@ from orchestrator.core.gates.gates import Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.ledger.schema.job_tables import heartbeats
-from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
 from orchestrator.views.batches import BatchStatus, NoBatch, outlook_of

@@ -21,7 +21,7 @@ from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.ledger.runs.input_rows import CORRECTED, OpenIntake, PackedRow, next_job, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.run_removal import jobs_remove, submissions_of
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import pack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, BulkInsert, batch_of
+from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, batch_of
 
 DIGEST_BYTES: Final = 16
 """How much of an input's SHA-256 is kept, to notice that it changed."""
@@ -134,7 +134,7 @@ _KNOWN = (
             intake_known, (intake_known.c.job_id == jobs.c.id) & (intake_known.c.intake_id == bindparam("intake"))
         )
     )
-    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
+    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(TEXTS_IN_BATCH))
 )
 
 
@@ -203,7 +203,7 @@ async def _known(connection: AsyncConnection, intake: OpenIntake, custom_ids: It
 
 async def _repeats(connection: AsyncConnection, intake: OpenIntake, bases: Sequence[str]) -> dict[str, int]:
     query = select(intake_repeats.c.base, intake_repeats.c.n).where(
-        intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)
+        intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(TEXTS_IN_BATCH)
     )
     found = await connection.execute(query, {"intake": intake.id, **batch_of(bases)})
     return {row[0]: row[1] for row in found}

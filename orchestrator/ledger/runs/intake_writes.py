@@ -22,7 +22,7 @@ from orchestrator.ledger.schema.job_tables import (
     row_metadata,
     runs,
 )
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into, upsert
+from orchestrator.ledger.statements import IN_BATCH, batch_of, replace_into, upsert
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.run_messages_owed import start_owe

@@ -13,7 +13,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.profiles import is_by_url
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.run_configuration import run_configure
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls

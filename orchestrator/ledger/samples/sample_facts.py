@@ -25,7 +25,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Access, Repository
 
 _POSITION: Final = select(func.coalesce(func.max(events.c.id), 0))

@@ -22,12 +22,13 @@ from orchestrator.core.samples.sample_spacing import (
     stretches,
     thinned,
 )
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
-from orchestrator.ledger.sqlite.statements import BATCH, batch_of, field, upsert, without_index
+from orchestrator.ledger.statements import ROWS, batch_of, field, upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import SECOND_US
@@ -67,19 +68,19 @@ class _SampleTable(Generic[Sampled]):
             of == field(0), row.step_s == field(1), row.at > field(2), row.at <= field(3)
         )
         places = select(field(0).label("of"), field(1).label("step"), last.scalar_subquery().label("last"))
-        place = places.select_from(BATCH).subquery()
+        place = places.select_from(ROWS).subquery()
         self.last_of_each = select(of, row.at, row.body).join(
             place, (of == place.c.of) & (row.step_s == place.c.step) & (row.at == place.c.last)
         )
         self.expired = (
             select(of, row.at)
-            .select_from(owner.table.join(table, of == without_index(owner)))  # else it goes through all samples
+            .select_from(owner.table.join(table, of == unindexed(owner)))  # else it goes through all samples
             .where(row.step_s == bindparam("step"), row.at < bindparam("before"))
             .limit(bindparam("most"))
         )
         # By the whole key: else SQLite goes through the table.
         self.delete = delete(table).where(
-            tuple_(of, row.step_s, row.at).in_(select(field(0), field(1), field(2)).select_from(BATCH))
+            tuple_(of, row.step_s, row.at).in_(select(field(0), field(1), field(2)).select_from(ROWS))
         )
 
 

@@ -6,7 +6,7 @@ All times are INTEGER microseconds UTC.
 from sqlalchemy import BLOB, INTEGER, TEXT, CheckConstraint, Column, Index, Table
 
 from orchestrator.ledger.schema.job_tables import metadata
-from orchestrator.ledger.sqlite.statements import NO_NUMBER_TWICE, only_where
+from orchestrator.ledger.statements import NO_NUMBER_TWICE, only_where
 
 actions = Table(
     "actions",

@@ -26,7 +26,7 @@ from orchestrator.core.pipelines.flow_lifecycle import ENDED, LIVE, FlowKind, Fl
 from orchestrator.core.pipelines.pipeline import News
 from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.ledger.schema.job_tables import metadata, values_check
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
+from orchestrator.ledger.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 pipelines = Table(
     "pipelines",

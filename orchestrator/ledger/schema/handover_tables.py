@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import INTEGER, TEXT, CheckConstraint, Column, Index, PrimaryKeyConstraint, Table, UniqueConstraint
 
 from orchestrator.ledger.schema.job_tables import metadata, values_check
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, only_where
+from orchestrator.ledger.statements import KEPT_BY_KEY, only_where
 
 relays = Table(
     "relays",

@@ -27,7 +27,7 @@ from orchestrator.core.batches.batch_record import ENDED, BatchStage
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
+from orchestrator.ledger.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 SCHEMA_VERSION: Final = "0047"
 """The migration that these definitions are the result of."""

@@ -7,7 +7,7 @@ from sqlalchemy import BLOB, INTEGER, TEXT, CheckConstraint, Column, Index, Tabl
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, PostedState
 from orchestrator.core.batch_api.posted_file import Purpose
 from orchestrator.ledger.schema.job_tables import metadata, values_check
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, only_where
+from orchestrator.ledger.statements import KEPT_BY_KEY, only_where
 
 POSTED_OPEN: Final = values_check("state", set(PostedState) - POSTED_ENDS)
 

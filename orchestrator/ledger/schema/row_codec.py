@@ -13,7 +13,7 @@ from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import intakes, jobs
-from orchestrator.ledger.sqlite.statements import batch_of
+from orchestrator.ledger.statements import batch_of
 
 PACK_BYTES_MIN: Final = 4096
 """Shorter blobs are stored as they are: zlib would cost more than it saves."""

@@ -7,7 +7,7 @@ They lie in the order of what they are of, so that an hour of one is read at onc
 from sqlalchemy import BLOB, INTEGER, Column, PrimaryKeyConstraint, Table
 
 from orchestrator.ledger.schema.job_tables import metadata
-from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY
+from orchestrator.ledger.statements import KEPT_BY_KEY
 
 run_samples = Table(
     "run_samples",

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, literal_column, select, update
+from sqlalchemy import TEXT, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.job_tables import jobs, notices
 from orchestrator.ledger.schema.row_codec import notice_row
-from orchestrator.ledger.sqlite.statements import BATCH, Many, batch_of, field, insert_new, without_index
+from orchestrator.ledger.statements import ROWS, Many, batch_of, field, insert_new
 
 _NOTE = Many(insert_new(notices).inline(), *(column.name for column in notices.c if column.name != "id"))
 
@@ -29,7 +30,7 @@ async def notices_delete(connection: AsyncConnection, dealt_with: Sequence[Notic
 _NOTICES_DELETE = delete(notices).where(
     notices.c.id.in_(
         select(notices.c.id).select_from(
-            BATCH.join(notices, (notices.c.submission_id == field(0)) & (notices.c.status == field(1)))
+            ROWS.join(notices, (notices.c.submission_id == field(0)) & (notices.c.status == field(1, TEXT)))
         )
     )
 )
@@ -42,7 +43,7 @@ _UNFINISHED = (
         jobs.c.submission_id == field(1),
         jobs.c.attempt == field(2),
         # Else SQLite goes through all outstanding jobs for each row of the batch: minutes at 300,000.
-        without_index(jobs.c.state) == literal_column(f"'{State.OUTSTANDING}'"),
+        unindexed(jobs.c.state) == literal_column(f"'{State.OUTSTANDING}'"),
     )
 )
 

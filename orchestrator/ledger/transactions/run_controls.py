@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.job_tables import brakes, commands, counts, jobs, runs, submissions
-from orchestrator.ledger.sqlite.statements import upsert, without_index
+from orchestrator.ledger.statements import upsert
 from orchestrator.settings.command_requests import ControlAction
 
 _VALUES: Final[Mapping[ControlAction, Mapping[str, int]]] = {
@@ -58,7 +59,7 @@ _TAKE_BACK: Final = (
         submissions.c.cancel_at.is_not(None),
         submissions.c.cancel_why == literal_column(f"'{CancelWhy.ASKED}'"),
         # Else SQLite goes through all jobs of the run.
-        exists().where(jobs.c.id == submissions.c.job_id, without_index(jobs.c.run_id) == bindparam("run")),
+        exists().where(jobs.c.id == submissions.c.job_id, unindexed(jobs.c.run_id) == bindparam("run")),
     )
 )
 
@@ -72,7 +73,7 @@ async def control_set(connection: AsyncConnection, run: int, action: ControlActi
         await connection.execute(_TAKE_BACK, {"run": run})
 
 
-_of_run = exists().where(jobs.c.submission_id == submissions.c.id, without_index(jobs.c.run_id) == bindparam("run"))
+_of_run = exists().where(jobs.c.submission_id == submissions.c.id, unindexed(jobs.c.run_id) == bindparam("run"))
 _PUT_OFF: Final = (
     update(submissions)
     .values(cancel_at=bindparam("until"), cancel_why=CancelWhy.ASKED.value)

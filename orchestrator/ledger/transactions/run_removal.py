@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.flow_tables import episodes, run_outbox
 from orchestrator.ledger.schema.handover_tables import (
     gathers,
@@ -49,7 +50,7 @@ from orchestrator.ledger.schema.job_tables import (
     submissions,
 )
 from orchestrator.ledger.schema.sample_tables import run_samples
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 
 NO_JOB: Final = 0
 """The number of the job of rows that are kept for their own numbers only."""
@@ -79,7 +80,7 @@ _SUBMISSIONS_PAGE: Final = (
     .where(
         submissions.c.id > bindparam("after"),
         submissions.c.id <= bindparam("upto"),
-        without_index(jobs.c.run_id) == bindparam("run"),
+        unindexed(jobs.c.run_id) == bindparam("run"),
     )
 )
 _KEEP_EVENT: Final = (

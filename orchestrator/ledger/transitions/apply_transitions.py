@@ -17,7 +17,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_columns import WrittenBy, columns_written
 from orchestrator.ledger.schema.job_tables import jobs
-from orchestrator.ledger.sqlite.statements import Guarded, Many, placeholder
+from orchestrator.ledger.statements import Guarded, Many, placeholder
 from orchestrator.ledger.transitions.chunk_rows import riders_of
 from orchestrator.ledger.transitions.count_writes import counts_write
 from orchestrator.ledger.transitions.event_writes import events_write

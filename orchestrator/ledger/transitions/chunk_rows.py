@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submission
 from orchestrator.ledger.schema.job_tables import submissions
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 
 _RIDERS: Final = (
     select_jobs_by_submission()

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import counters
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.ledger.expressions import least
 from orchestrator.ledger.schema.job_tables import counts, margins
-from orchestrator.ledger.sqlite.statements import lesser, upsert
+from orchestrator.ledger.statements import upsert
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""
@@ -37,7 +38,7 @@ async def counts_add(connection: AsyncConnection, changes: Counter[tuple[int, st
         await connection.execute(_COUNT, rows)
 
 
-_MARGIN = upsert(margins, lambda new: {"n": margins.c.n + new.n, "least_us": lesser(margins.c.least_us, new.least_us)})
+_MARGIN = upsert(margins, lambda new: {"n": margins.c.n + new.n, "least_us": least(margins.c.least_us, new.least_us)})
 
 
 async def _margins_add(connection: AsyncConnection, done: Iterable[Transition]) -> None:

@@ -10,8 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
+from orchestrator.ledger.expressions import greatest, least
 from orchestrator.ledger.schema.job_tables import clusters, outcomes
-from orchestrator.ledger.sqlite.statements import Guarded, Many, greatest, lesser, placeholder, upsert
+from orchestrator.ledger.statements import Guarded, Many, placeholder, upsert
 
 OfRun = tuple[int, int]
 """A run, and a kind of failures."""
@@ -30,7 +31,7 @@ _ADD: Final = upsert(
     clusters,
     lambda new: {
         "n": clusters.c.n + new.n,
-        "first_at": lesser(clusters.c.first_at, new.first_at),
+        "first_at": least(clusters.c.first_at, new.first_at),
         "last_at": greatest(clusters.c.last_at, new.last_at),
     },
 )

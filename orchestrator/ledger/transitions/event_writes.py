@@ -11,7 +11,7 @@ from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_tables import events
 from orchestrator.ledger.schema.row_codec import detail_of
-from orchestrator.ledger.sqlite.statements import Many
+from orchestrator.ledger.statements import Many
 
 _EVENT = Many(
     insert(events).inline(),

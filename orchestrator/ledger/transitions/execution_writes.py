@@ -18,8 +18,9 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
+from orchestrator.ledger.expressions import greatest, least
 from orchestrator.ledger.schema.job_tables import executions, failed_executions, retried_kinds
-from orchestrator.ledger.sqlite.statements import Many, greatest, insert_new, lesser, upsert
+from orchestrator.ledger.statements import Many, insert_new, upsert
 from orchestrator.units import DAY_US
 
 MESSAGE_CHARS_MAX: Final = 500
@@ -33,7 +34,7 @@ _COUNT: Final = upsert(
         "n": retried_kinds.c.n + new.n,
         "total_ms": retried_kinds.c.total_ms + new.total_ms,
         "untold": retried_kinds.c.untold + new.untold,
-        "first_at": lesser(retried_kinds.c.first_at, new.first_at),
+        "first_at": least(retried_kinds.c.first_at, new.first_at),
         "last_at": greatest(retried_kinds.c.last_at, new.last_at),
     },
 )

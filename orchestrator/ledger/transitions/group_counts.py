@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, lineage, owed
 from orchestrator.ledger.schema.job_tables import jobs
-from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, Many, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, NUMBERS, Many, batch_of, insert_new
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ _THROUGH: Final = _GATHERS.where(gathers.c.to_run.in_(select(gathers.c.to_run).w
 _TO: Final = gathers.c.to_run == bindparam("to")
 _ON_THE_WAY: Final = (gathers.c.run == jobs.c.run_id) & _TO
 
-_start: Final = select(BATCH.c.value.label("start"), BATCH.c.value.label("job")).cte("up", recursive=True)
+_start: Final = select(NUMBERS.c.value.label("start"), NUMBERS.c.value.label("job")).cte("up", recursive=True)
 _UP: Final = _start.union(
     select(_start.c.start, lineage.c.parent).select_from(
         _start.join(lineage, lineage.c.child == _start.c.job)

@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, aft
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import groups, handovers, owed, relays
 from orchestrator.ledger.schema.job_tables import jobs
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
+from orchestrator.ledger.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transitions.group_counts import Way, due_add, groups_begin, open_add, ways_through
 from orchestrator.ledger.transitions.run_messages_owed import ends_owe
 

@@ -15,7 +15,7 @@ from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, pack, saved_names_text
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, replace_into
+from orchestrator.ledger.statements import IN_BATCH, Many, batch_of, replace_into
 from orchestrator.ledger.transitions.error_kinds import OfRun, kinds_add, kinds_reduce
 from orchestrator.ledger.transitions.execution_writes import Failed, failed_keep
 

@@ -20,10 +20,11 @@ from orchestrator.core.pipelines.run_messages import (
 )
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.pools.member import MemberSettings, dearest, price_at
+from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import clusters, counts, endpoints, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.schema.pod_tables import pod_leases
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.units import HOUR_US
 
 KEPT_PER_RUN: Final = 100
@@ -86,7 +87,7 @@ _KINDS: Final = (
         .where(
             outcomes.c.error_key == clusters.c.error_key,
             outcomes.c.job_id >= _first,
-            without_index(jobs.c.run_id) == bindparam("run"),
+            unindexed(jobs.c.run_id) == bindparam("run"),
         )
         .order_by(outcomes.c.job_id)
         .limit(1)

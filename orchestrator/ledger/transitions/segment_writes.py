@@ -17,7 +17,7 @@ from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resu
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions
 from orchestrator.ledger.schema.row_codec import pack, unpack
-from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of
+from orchestrator.ledger.statements import IN_BATCH, Many, batch_of
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):

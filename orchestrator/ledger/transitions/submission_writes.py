@@ -14,7 +14,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.core.jobs.transition_type import Transition, leaves_extra, leaves_in_doubt
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.schema.job_tables import submissions
-from orchestrator.ledger.sqlite.statements import Many
+from orchestrator.ledger.statements import Many
 
 _OPEN = Many(
     insert(submissions),

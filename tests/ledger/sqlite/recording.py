@@ -62,7 +62,8 @@ def recorded(config: pytest.Config) -> Iterator[set[str]]:
     if recorder is not None:
         recorder.sent |= sent
         return
-    assert unrecorded(sent) == [], f"SQLite is sent something else than before; if that is meant: {ANEW}"
+    new = unrecorded(sent)
+    assert new == [], "\n".join((f"SQLite is sent something else than before; if that is meant: {ANEW}", *new))
 
 
 def written() -> Iterator[str]:

@@ -17,6 +17,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
+from orchestrator.ledger.sqlite.statements import SQLiteGuarded
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply_transitions
 from orchestrator.units import DAY_US, MIB
@@ -170,11 +171,14 @@ def in_sql(statement: Update) -> str:
     return str(statement.compile(dialect=sqlite.dialect()))
 
 
+STEP = SQLiteGuarded(apply_transitions._APPLY)._compiled
+
+
 @pytest.mark.parametrize(
     "sql",
     [
-        apply_transitions._APPLY._compiled.one,
-        apply_transitions._APPLY._compiled.many,
+        STEP.one,
+        STEP.many,
         in_sql(notice_writes._UNFINISHED),
         in_sql(run_controls._TAKE_BACK),
     ],

@@ -24,8 +24,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="repeats of one intake are counted on by another",
         path="orchestrator/ledger/runs/input_rows.py::_repeats",
-        old='intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)',
-        new='intake_repeats.c.intake_id <= bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)',
+        old='intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(TEXTS_IN_BATCH)',
+        new='intake_repeats.c.intake_id <= bindparam("intake"), intake_repeats.c.base.in_(TEXTS_IN_BATCH)',
         tests=(f"{_CONFORMANCE}::test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_other",),
     ),
     Fault(

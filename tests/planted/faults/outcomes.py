@@ -164,7 +164,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="forgetting old rows goes through all jobs of a run for each page",
         path="orchestrator/ledger/reports/event_pruning.py::_is_old",
-        old="without_index(jobs.c.run_id) == field(0)",
+        old="unindexed(jobs.c.run_id) == field(0)",
         new="jobs.c.run_id == field(0)",
         tests=(
             "tests/ledger/transactions/test_plans.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",

@@ -48,14 +48,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stale step among many is taken",
-        path="orchestrator/ledger/sqlite/statements.py::Guarded._execute",
+        path="orchestrator/ledger/sqlite/statements.py::SQLiteGuarded._execute",
         old="is_all = self._together(rows, cursor) == len(rows)",
         new="is_all = self._together(rows, cursor) > 0",
         tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),
     ),
     Fault(
         name="what was done of many steps is done again for those that are not stale",
-        path="orchestrator/ledger/sqlite/statements.py::Guarded._execute",
+        path="orchestrator/ledger/sqlite/statements.py::SQLiteGuarded._execute",
         old='cursor.execute("ROLLBACK TO together")',
         new="pass",
         tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),

@@ -1,0 +1,103 @@
+"""Expressions that SQL has no portable words for, each once: what is compiled as `statements.py` says."""
+
+from typing import Any
+
+from sqlalchemy import INTEGER, ColumnElement, func, literal_column
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import InternalTraversal
+from sqlalchemy.types import NULLTYPE
+
+
+class _Function(FunctionElement[Any]):
+    """A function whose type follows from its arguments; in a result SQLAlchemy calls it `name`."""
+
+    _traverse_internals = [  # noqa: RUF012  # as SQLAlchemy has it
+        *FunctionElement._traverse_internals,  # noqa: SLF001
+        ("type", InternalTraversal.dp_type),
+    ]
+
+
+class Extreme(_Function):
+    """The greatest, or the least, of several values of a row; NULL where one of them is."""
+
+    inherit_cache = True
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__(*values)
+        types = [each.type for each in self.clauses if each.type is not NULLTYPE]
+        self.type = next(iter(types), NULLTYPE)
+
+
+class Greatest(Extreme):
+    """See `greatest`."""
+
+    name = "max"
+    inherit_cache = True
+
+
+class Least(Extreme):
+    """See `least`."""
+
+    name = "min"
+    inherit_cache = True
+
+
+def greatest(*values: Any) -> Any:
+    """The largest one of several values; NULL where one of them is."""
+    return Greatest(*values)
+
+
+def least(*values: Any) -> Any:
+    """The smallest one of several values; NULL where one of them is."""
+    return Least(*values)
+
+
+class Unindexed(ColumnElement[Any]):
+    """See `unindexed`."""
+
+    _traverse_internals = [("column", InternalTraversal.dp_clauseelement)]  # noqa: RUF012  # as SQLAlchemy has it
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.column, self.type = column, column.type
+
+
+def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The same column, of which no index is used: SQLite's planner knows too little of how many rows one leads to."""
+    return Unindexed(column)
+
+
+class PlaceIn(_Function):
+    """Where in its first argument the second one begins, from 1 on; 0 where it does not stand there."""
+
+    name = "instr"
+    type = INTEGER()
+    inherit_cache = True
+
+
+def contains(text_: Any, part: str) -> ColumnElement[bool]:
+    """Whether `part`, whose letters of ASCII are small ones, is in `text_`, which may have capital ones."""
+    return PlaceIn(func.lower(text_), part) > 0
+
+
+class IsMet(_Function):
+    """1 where a condition is met, 0 where it is not or that is unknown."""
+
+    type = INTEGER()
+    inherit_cache = True
+
+
+def is_not_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Whether `condition` is false or unknown."""
+    return IsMet(condition) == literal_column("0")
+
+
+class AsNumber(_Function):
+    """See `as_number`."""
+
+    type = INTEGER()
+    inherit_cache = True
+
+
+def as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    """1 where `condition` is met, 0 where it is not, NULL where that is unknown."""
+    return AsNumber(condition)

@@ -1,0 +1,281 @@
+"""What SQL has no portable words for, each thing once: batches, upserts, statements for many rows, kinds of tables;
+single expressions are in `expressions.py`.
+
+Nothing here knows a database. How one says each thing stands in its room, as `ledger/sqlite/statements.py`:
+
+- a clause is compiled there (`@compiles`), by the dialect of the engine that executes it;
+- what is executed in a way of its own (`Many`, `Guarded`, `BulkInsert`) is carried out by a *body*, a class that is
+  registered with `body_of` and is chosen where it executes.
+
+A batch is one bound text, a JSON array, whatever number of rows it has: one statement, compiled once, for any of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+from sqlalchemy import (
+    INTEGER,
+    TEXT,
+    BindParameter,
+    ClauseElement,
+    Insert,
+    Select,
+    Table,
+    Update,
+    bindparam,
+    column,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import InternalTraversal
+from sqlalchemy.types import TypeEngine
+
+# --- batches
+
+
+class _Batch(FunctionElement[Any]):
+    """The rows of the statement's batch as a table of single values, each with its position (from 0 on)."""
+
+    inherit_cache = True
+
+
+class Numbers(_Batch):
+    """A batch of whole numbers."""
+
+    inherit_cache = True
+
+
+class Texts(_Batch):
+    """A batch of texts."""
+
+    inherit_cache = True
+
+
+class Rows(_Batch):
+    """A batch of sequences of values; a value is a `field` of its row."""
+
+    inherit_cache = True
+
+
+_ROWS: Final = bindparam("batch", type_=TEXT)
+
+NUMBERS: Final = Numbers(_ROWS).table_valued(column("key", INTEGER), column("value", INTEGER))
+"""A batch of whole numbers (`value`) with their positions (`key`), to be joined to."""
+
+TEXTS: Final = Texts(_ROWS).table_valued(column("value", TEXT))
+"""A batch of texts (`value`), to be joined to."""
+
+ROWS: Final = Rows(_ROWS).table_valued(column("value"))
+"""A batch of sequences, to be joined to."""
+
+IN_BATCH: Final[Select[tuple[Any]]] = select(NUMBERS.c.value)
+"""The whole numbers of a batch, for `in_`."""
+
+TEXTS_IN_BATCH: Final[Select[tuple[Any]]] = select(TEXTS.c.value)
+"""The texts of a batch, for `in_`."""
+
+
+class Field(FunctionElement[Any]):
+    """A value of the batch's row; SQLite is told its `path` there."""
+
+    name = "json_extract"
+    _traverse_internals = [  # noqa: RUF012  # as SQLAlchemy has it
+        *FunctionElement._traverse_internals,  # noqa: SLF001
+        ("type", InternalTraversal.dp_type),
+        ("position", InternalTraversal.dp_plain_obj),
+    ]
+
+    def __init__(self, position: int, type_: TypeEngine[Any]) -> None:
+        super().__init__(ROWS.c.value, f"$[{position}]")
+        self.position, self.type = position, type_
+
+
+def field(position: int, type_: type[TypeEngine[Any]] = INTEGER) -> Any:
+    """A value of the batch's row, which is a sequence; a whole number, if `type_` does not say otherwise."""
+    return Field(position, type_())
+
+
+def batch_of(rows: Iterable[object]) -> dict[str, Any]:
+    """The parameter of a statement that speaks of a batch: single values, or sequences of them."""
+    return {_ROWS.key: msgspec.json.encode(list(rows)).decode()}
+
+
+class Among:
+    """A query of all rows, or of those alone whose `column`, a whole number, is among some; `of` each of them what is
+    asked.
+    """
+
+    def __init__(
+        self, query: Select[Any], column: Any, of: Callable[[Select[Any]], Select[Any]] = lambda rows: rows
+    ) -> None:
+        self._all, self._some = of(query), of(query.where(column.in_(IN_BATCH)))
+
+    def of(self, among: Iterable[object] | None) -> tuple[Select[Any], Any]:
+        """The statement and its parameters; None for all rows."""
+        return (self._all, None) if among is None else (self._some, batch_of(among))
+
+
+# --- inserts
+
+
+class _OnConflictUpdate(OnConflictDoUpdate):
+    """SQLAlchemy's clause for SQLite, which is compiled for PostgreSQL alike."""
+
+    inherit_cache = True
+    constraint_target = None
+
+
+class _OnConflictNothing(OnConflictDoNothing):
+    """The same, of the other clause."""
+
+    inherit_cache = True
+    constraint_target = None
+
+
+class InPlaceOfPrefix(ClauseElement):
+    """The `clause` of an INSERT that SQLite is told by a prefix, `OR IGNORE` or `OR REPLACE`."""
+
+    _traverse_internals = [("clause", InternalTraversal.dp_clauseelement)]  # noqa: RUF012  # as SQLAlchemy has it
+
+    def __init__(self, clause: ClauseElement) -> None:
+        self.clause = clause
+
+
+class _PrefixedInsert(Insert):
+    inherit_cache = True
+
+    def __init__(self, table: Table, clause: ClauseElement) -> None:
+        super().__init__(table)
+        self._post_values_clause = InPlaceOfPrefix(clause)
+
+
+def upsert(table: Table, change: Callable[[Any], Mapping[str, Any]]) -> Insert:
+    """An INSERT that, where the primary key is there already, changes its row: `change` gets the new row's columns."""
+    return insert(table).ext(_on_key(table, change))
+
+
+def insert_new(table: Table) -> Insert:
+    """An INSERT that leaves alone what is there already."""
+    return _PrefixedInsert(table, _OnConflictNothing()).prefix_with("OR IGNORE", dialect="sqlite")
+
+
+def replace_into(table: Table) -> Insert:
+    """An INSERT that takes the place of what has its primary key already."""
+    key = table.primary_key.columns
+    clause = _on_key(table, lambda new: {each.name: new[each.name] for each in table.c if each.name not in key})
+    return _PrefixedInsert(table, clause).prefix_with("OR REPLACE", dialect="sqlite")
+
+
+def _on_key(table: Table, change: Callable[[Any], Mapping[str, Any]]) -> _OnConflictUpdate:
+    new = table.alias("excluded").columns
+    return _OnConflictUpdate(index_elements=list(table.primary_key.columns), set_=dict(change(new)))
+
+
+# --- what is executed in a way of the database
+
+Row_contra = TypeVar("Row_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Body(Protocol[Row_contra, Result_co]):
+    """How one database carries out a statement that is executed for each of many rows."""
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co: ...
+
+
+_BODIES: Final[dict[tuple[type, str], Callable[[Any], Body[Any, Any]]]] = {}
+
+Made = TypeVar("Made", bound=Callable[[Any], Body[Any, Any]])
+
+
+def body_of(kind: type, dialect: str) -> Callable[[Made], Made]:
+    """Registers the class below: made of a statement of this `kind`, it carries that out in `dialect`."""
+
+    def register(made: Made) -> Made:
+        _BODIES[kind, dialect] = made
+        return made
+
+    return register
+
+
+class _ForEachRow(Generic[Row_contra, Result_co]):
+    """A statement that is carried out by a body, of which it has one for each dialect that has come up."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, Body[Row_contra, Result_co]] = {}
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co:
+        """Executes it for each of `rows`."""
+        dialect = connection.dialect.name
+        body = self._bodies.get(dialect)
+        if body is None:
+            body = self._bodies[dialect] = _BODIES[type(self), dialect](self)
+        return await body.execute(connection, rows)
+
+
+class Many(_ForEachRow[Mapping[str, Any], None]):
+    """A statement that is executed for each of many rows, which are mappings.
+
+    The driver gets plain tuples: what SQLAlchemy does for each row costs more than what SQLite does (measured: a fifth
+    of a step's whole cost). `columns` are those that an INSERT sets. It is compiled once it is needed: whoever only
+    looks at a ledger never does.
+    """
+
+    def __init__(self, statement: Insert | Update, *columns: str) -> None:
+        super().__init__()
+        self.statement, self.columns = statement, columns
+
+
+class Guarded(_ForEachRow[tuple[Any, ...], list[bool]]):
+    """An UPDATE that is executed for each of many rows, and may find a row no more as it was.
+
+    The rows are of plain values, and about a row each; its parameters are `placeholder(0)`, `placeholder(1)` … of one.
+    Returned is whether each changed its row.
+    """
+
+    def __init__(self, statement: Update) -> None:
+        super().__init__()
+        self.statement = statement
+
+
+_PLACE: Final = "place_"
+
+
+def placeholder(position: int) -> BindParameter[Any]:
+    """A value of the row that a `Guarded` statement is executed for."""
+    return bindparam(f"{_PLACE}{position}")
+
+
+def position_of(name: str) -> int:
+    """Which value of the row the parameter `name` of a `Guarded` statement is."""
+    return int(name.removeprefix(_PLACE))
+
+
+class BulkInsert(_ForEachRow[tuple[Any, ...], None]):
+    """An INSERT of rows that are tuples already: handed to the driver as they are, they cost half of what rows cost.
+
+    They have `columns` in the order of the table.
+    """
+
+    def __init__(self, table: Table, *columns: str) -> None:
+        super().__init__()
+        self.table, self.columns = table, columns
+
+
+# --- tables
+
+KEPT_BY_KEY: Final[dict[str, Any]] = {"sqlite_with_rowid": False}
+"""A table whose rows lie in the order of its primary key, and have no number beside it."""
+
+NO_NUMBER_TWICE: Final[dict[str, Any]] = {"sqlite_autoincrement": True}
+"""A table in which the number of a row that was removed does not come back."""
+
+
+def only_where(condition: str) -> dict[str, Any]:
+    """An index of the rows that meet `condition`."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
