@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sqlalchemy import INTEGER, ColumnElement, func, literal_column
+from sqlalchemy import INTEGER, TEXT, ColumnElement, func, literal_column
+from sqlalchemy.sql.elements import NamedColumn
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import NULLTYPE
@@ -101,3 +102,37 @@ class AsNumber(_Function):
 def as_number(condition: ColumnElement[bool]) -> ColumnElement[int]:
     """1 where `condition` is met, 0 where it is not, NULL where that is unknown."""
     return AsNumber(condition)
+
+
+class Joined(_Function):
+    """See `joined`."""
+
+    name = "group_concat"
+    type = TEXT()
+    inherit_cache = True
+
+
+def joined(values: ColumnElement[str], by: ColumnElement[Any]) -> ColumnElement[str]:
+    """The texts of a group with commas between them, in the order of `by`, in which SQLite has to get the rows."""
+    return Joined(values, by)
+
+
+class OfGreatest(NamedColumn[Any]):
+    """See `of_greatest`."""
+
+    _traverse_internals = [  # noqa: RUF012  # as SQLAlchemy has it
+        ("column", InternalTraversal.dp_clauseelement),
+        ("by", InternalTraversal.dp_clauseelement),
+    ]
+
+    def __init__(self, column: NamedColumn[Any], by: ColumnElement[Any]) -> None:
+        self.column, self.by, self.type, self.name = column, by, column.type, column.name
+
+
+def of_greatest(column: NamedColumn[Any], by: ColumnElement[Any]) -> ColumnElement[Any]:
+    """What stands in `column` where `by` is the greatest of a group, of which `max(by)` has to be asked, too.
+
+    SQLite gives columns beside one max() from the row that has the maximum (sqlite.org, "Bare columns in an aggregate
+    query").
+    """
+    return OfGreatest(column, by)

@@ -19,6 +19,7 @@ from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import DAMAGED, REUSED, Reuse, reuse_key, why_not
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.expressions import of_greatest
 from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.results import Origin
 from orchestrator.ledger.schema.handover_tables import reusable, reused
@@ -78,10 +79,8 @@ class ReuseLookup(msgspec.Struct, frozen=True):
 
 _ENDPOINT: Final = select(endpoints.c.service_url, endpoints.c.endpoint).where(endpoints.c.id == bindparam("endpoint"))
 _DIGESTS: Final = select(payloads.c.job_id, payloads.c.digest).where(payloads.c.job_id.in_(IN_BATCH))
-# SQLite gives columns beside one max() from the row that has the maximum (sqlite.org, "Bare columns in an aggregate
-# query"): here, the job that ended last.
 _NEWEST: Final = (
-    select(reusable.c.key, reusable.c.job_id, func.max(jobs.c.ended_at))
+    select(reusable.c.key, of_greatest(reusable.c.job_id, jobs.c.ended_at), func.max(jobs.c.ended_at))
     .select_from(reusable.join(jobs, jobs.c.id == reusable.c.job_id))
     .where(reusable.c.key.in_(TEXTS_IN_BATCH), jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
     .group_by(reusable.c.key)

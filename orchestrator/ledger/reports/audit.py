@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.expressions import joined, of_greatest
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
@@ -127,16 +128,12 @@ def _is_whole(job: int, stored: bytes | None, packed: int, expected: int) -> boo
 
 
 async def _stories(connection: AsyncConnection, within: Any) -> list[JobHistory]:
-    # SQLite gives columns beside one max() from the row that has the maximum (sqlite.org, "Bare columns in an
-    # aggregate query"): here, from the last event.
     ordered = select(events).where(within).order_by(events.c.job_id, events.c.id).subquery()
     query = select(
         ordered.c.job_id,
-        func.group_concat(ordered.c.event),
+        joined(ordered.c.event, ordered.c.id),
         func.max(ordered.c.id),
-        ordered.c.submission_id,
-        ordered.c.attempt,
-        ordered.c.at,
+        *(of_greatest(of_last, ordered.c.id) for of_last in (ordered.c.submission_id, ordered.c.attempt, ordered.c.at)),
     ).group_by(ordered.c.job_id)
     return [
         JobHistory(job=row[0], events=row[1], submission=row[3], attempt=row[4], at=row[5])

@@ -35,13 +35,13 @@ from orchestrator.core.filters.filter import (
 )
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import folded
-from orchestrator.ledger.expressions import contains, is_not_true
+from orchestrator.ledger.expressions import as_number, contains, is_not_true
 from orchestrator.ledger.schema.job_tables import GIVEN_UP, failed_executions, intakes, jobs, outcomes, values_check
 
 _GIVEN_UP: Final[ColumnElement[bool]] = literal_column(values_check("jobs.state", GIVEN_UP))
 
 
-ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
+ATTEMPTS: Final = jobs.c.failures + as_number(jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
 
 
 def first_job_of(run: int | BindParameter[int]) -> ScalarSelect[int]:

@@ -13,6 +13,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.batches import ServiceBatch
+from orchestrator.ledger.expressions import as_number
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submission
 from orchestrator.ledger.schema.job_tables import batches, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import columns, is_taken_in
@@ -43,8 +44,8 @@ _CHOSEN: Final = select(submissions.c.job_id).where(
 _COUNTS: Any = (
     select(
         func.count(submissions.c.remote_id),
-        func.coalesce(func.sum(literal_column(f"jobs.state = '{State.SUBMITTING}'")), 0),
-        func.coalesce(func.sum(literal_column(f"jobs.state = '{State.OUTSTANDING}'")), 0),
+        func.coalesce(func.sum(as_number(literal_column(f"jobs.state = '{State.SUBMITTING}'"))), 0),
+        func.coalesce(func.sum(as_number(literal_column(f"jobs.state = '{State.OUTSTANDING}'"))), 0),
     )
     .select_from(
         submissions.outerjoin(jobs, (jobs.c.id == submissions.c.job_id) & (jobs.c.submission_id == submissions.c.id))

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import (
+    INTEGER,
     Column,
     ColumnElement,
     Integer,
@@ -128,7 +129,7 @@ _MESSAGES: Final = tuple(
 )
 _HEARTBEATS: Final = (
     update(heartbeats)
-    .values(began_at=least(heartbeats.c.began_at, bindparam("stale")), beaten_at=bindparam("stale"))
+    .values(began_at=least(heartbeats.c.began_at, bindparam("stale", type_=INTEGER)), beaten_at=bindparam("stale"))
     .where(heartbeats.c.beaten_at > bindparam("now"))
 )
 """Whoever said that does not live, or it would hold the ledger: it must not pass for a process at work for an hour."""

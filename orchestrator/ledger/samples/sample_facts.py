@@ -12,6 +12,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.commands.command_types import Action
+from orchestrator.ledger.expressions import of_greatest
 from orchestrator.ledger.runs.endpoints import ChosenLimits
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_tables import (
@@ -40,7 +41,7 @@ _TOOK: Final = (
     .group_by(executions.c.run_id, endpoints.c.endpoint)
 )
 _ASKED_BY: Final = (
-    select(commands.c.run_id, commands.c.asked_by, func.max(commands.c.id))
+    select(commands.c.run_id, of_greatest(commands.c.asked_by, commands.c.id), func.max(commands.c.id))
     .where(
         commands.c.run_id.in_(IN_BATCH),
         commands.c.action.in_([Action.PAUSE.value, Action.CANCEL.value]),

@@ -12,6 +12,7 @@ from sqlalchemy import Insert, insert
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import operators
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from orchestrator.ledger import expressions, statements
@@ -157,9 +158,21 @@ def _is_met(element: expressions.IsMet, compiler: SQLCompiler, **kw: Any) -> str
 
 @compiles(expressions.AsNumber, "sqlite")
 def _as_number(element: expressions.AsNumber, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.clauses, **kw)
+    [condition] = element.clauses
+    return compiler.process(condition.self_group(against=operators.add), **kw)
 
 
 @compiles(statements.InPlaceOfPrefix, "sqlite")
 def _in_place_of_prefix(_element: statements.InPlaceOfPrefix, _compiler: SQLCompiler, **_kw: Any) -> str:
     return ""
+
+
+@compiles(expressions.Joined, "sqlite")
+def _joined(element: expressions.Joined, compiler: SQLCompiler, **kw: Any) -> str:
+    values, _by = element.clauses
+    return f"group_concat({compiler.process(values, **kw)})"
+
+
+@compiles(expressions.OfGreatest, "sqlite")
+def _of_greatest(element: expressions.OfGreatest, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.column, **kw)
