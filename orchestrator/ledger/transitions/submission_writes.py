@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, insert, literal_column, null, update
+from sqlalchemy import INTEGER, TEXT, bindparam, func, insert, literal_column, null, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import why_owed
@@ -26,7 +26,7 @@ _WIN = Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
-        remote_id=func.coalesce(bindparam("b_remote_id"), submissions.c.remote_id),
+        remote_id=func.coalesce(bindparam("b_remote_id", type_=TEXT), submissions.c.remote_id),
         ended_at=bindparam("b_ended_at"),
         ended=literal_column("'succeeded'"),
         cancel_at=null(),
@@ -46,12 +46,12 @@ _SETTLE = Many(
     update(submissions)
     .where(submissions.c.id == bindparam("b_id"))
     .values(
-        remote_id=func.coalesce(bindparam("b_remote_id"), submissions.c.remote_id),
-        sent_at=func.coalesce(bindparam("b_sent_at"), submissions.c.sent_at),
-        ttl_at=func.coalesce(bindparam("b_ttl_at"), submissions.c.ttl_at),
-        answered_at=func.coalesce(bindparam("b_answered_at"), submissions.c.answered_at),
-        ended_at=func.coalesce(submissions.c.ended_at, bindparam("b_ended_at")),
-        ended=func.coalesce(submissions.c.ended, bindparam("b_ended")),
+        remote_id=func.coalesce(bindparam("b_remote_id", type_=TEXT), submissions.c.remote_id),
+        sent_at=func.coalesce(bindparam("b_sent_at", type_=INTEGER), submissions.c.sent_at),
+        ttl_at=func.coalesce(bindparam("b_ttl_at", type_=INTEGER), submissions.c.ttl_at),
+        answered_at=func.coalesce(bindparam("b_answered_at", type_=INTEGER), submissions.c.answered_at),
+        ended_at=func.coalesce(submissions.c.ended_at, bindparam("b_ended_at", type_=INTEGER)),
+        ended=func.coalesce(submissions.c.ended, bindparam("b_ended", type_=TEXT)),
     )
 )
 
