@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.expressions import joined, of_greatest
 from orchestrator.ledger.database import LedgerDatabase
+from orchestrator.ledger.expressions import joined, of_greatest
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
 from orchestrator.ledger.transactions.repository import Access

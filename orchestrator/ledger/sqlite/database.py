@@ -23,8 +23,8 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
+from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
 from orchestrator.ledger.sqlite.immutable_file import connected
