@@ -3,7 +3,7 @@
 from typing import Any
 
 from sqlalchemy import INTEGER, TEXT, ColumnElement, func, literal_column
-from sqlalchemy.sql.elements import NamedColumn
+from sqlalchemy.sql.elements import KeyedColumnElement, NamedColumn
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import NULLTYPE
@@ -125,11 +125,11 @@ class OfGreatest(NamedColumn[Any]):
         ("by", InternalTraversal.dp_clauseelement),
     ]
 
-    def __init__(self, column: NamedColumn[Any], by: ColumnElement[Any]) -> None:
-        self.column, self.by, self.type, self.name = column, by, column.type, column.name
+    def __init__(self, column: KeyedColumnElement[Any], by: ColumnElement[Any]) -> None:
+        self.column, self.by, self.type, self.name = column, by, column.type, column.key
 
 
-def of_greatest(column: NamedColumn[Any], by: ColumnElement[Any]) -> ColumnElement[Any]:
+def of_greatest(column: KeyedColumnElement[Any], by: ColumnElement[Any]) -> ColumnElement[Any]:
     """What stands in `column` where `by` is the greatest of a group, of which `max(by)` has to be asked, too.
 
     SQLite gives columns beside one max() from the row that has the maximum (sqlite.org, "Bare columns in an aggregate

@@ -277,5 +277,8 @@ NO_NUMBER_TWICE: Final[dict[str, Any]] = {"sqlite_autoincrement": True}
 
 
 def only_where(condition: str) -> dict[str, Any]:
-    """An index of the rows that meet `condition`."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+    """An index of the rows that meet `condition`; who makes tables elsewhere takes it from there, too.
+
+    SQLAlchemy would load each other dialect whose name stands here.
+    """
+    return {"sqlite_where": text(condition)}

@@ -60,7 +60,7 @@ _ALONE: Final = (
 _BEYOND: Final = (
     select(counts.c.name, func.sum(counts.c.n))
     .where(
-        counts.c.run_id.in_(_ALONE.where(_HAS_UNFINISHED).limit(-1).offset(bindparam("most"))),
+        counts.c.run_id.in_(_ALONE.where(_HAS_UNFINISHED).offset(bindparam("most"))),
         counts.c.name.in_([state.value for state in State]),
     )
     .group_by(counts.c.name)

@@ -35,6 +35,7 @@ def create(connection: Connection, metadata: MetaData, version: str) -> None:
         keys: list[ForeignKeyConstraint] | None = [] if table.name in UNBOUND else None
         connection.execute(CreateTable(table, include_foreign_key_constraints=keys))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
             connection.execute(CreateIndex(index))
         for column in filter(is_packed, table.columns):
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
