@@ -1,7 +1,7 @@
 """What SQL has no portable words for, each thing once: batches, upserts, statements for many rows, kinds of tables;
 single expressions are in `expressions.py`.
 
-Nothing here knows a database. How one says each thing stands in its room, as `ledger/sqlite/statements.py`:
+How a database says each thing stands in its room, as `ledger/sqlite/statements.py`:
 
 - a clause is compiled there (`@compiles`), by the dialect of the engine that executes it;
 - what is executed in a way of its own (`Many`, `Guarded`, `BulkInsert`) is carried out by a *body*, a class that is
