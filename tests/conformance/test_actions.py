@@ -151,7 +151,7 @@ async def test_the_list_goes_on_from_where_it_ended_and_is_narrowed_by_who_and_w
         first = await ledger.actions.page(most=2)
         assert [row.number for row in first] == [4, 3]
         assert [row.number for row in await ledger.actions.page(most=9, before=first[-1].id)] == [2, 1, 0]
-        assert [row.number for row in await ledger.actions.page(most=9, by="ben")] == [0]
+        assert [row.number for row in await ledger.actions.page(most=9, by="Ben")] == [0]
         assert [row.number for row in await ledger.actions.page(most=9, by="page")] == [3, 1]
         assert [row.number for row in await ledger.actions.page(most=9, what="run-3%")] == [3]
         assert await ledger.actions.page(most=9, what="run%3") == []

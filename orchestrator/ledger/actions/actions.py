@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import or_, update
 
+from orchestrator.core.text.wording import folded
 from orchestrator.ledger.actions.action_rows import ACTIONS, Act, ActionRow, Ended, SubjectKind, action_add
 from orchestrator.ledger.actions.asker import Asker
+from orchestrator.ledger.expressions import contains
 from orchestrator.ledger.schema.action_tables import actions
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -24,21 +26,16 @@ class Actions(Repository):
 
     async def page(self, *, before: int | None = None, most: int, by: str = "", what: str = "") -> list[ActionRow]:
         """The latest ones, newest first: those that were asked before the one numbered `before`, by somebody
-        whose name, or by a way that, has `by` in it, and whose verb or subject has `what`.
+        whose name, or by a way that, has `by` in it, and whose verb or subject has `what`, in capital letters or small.
         """
         query = ACTIONS.order_by(actions.c.id.desc()).limit(most)
         if before is not None:
             query = query.where(actions.c.id < before)
         if by:
-            query = query.where(
-                actions.c.asked_by.contains(by, autoescape=True) | actions.c.way.contains(by, autoescape=True)
-            )
+            query = query.where(or_(*(contains(each, folded(by)) for each in (actions.c.asked_by, actions.c.way))))
         if what:
-            query = query.where(
-                actions.c.verb.contains(what, autoescape=True)
-                | actions.c.kind.contains(what, autoescape=True)
-                | actions.c.subject.contains(what, autoescape=True)
-            )
+            subject = (actions.c.verb, actions.c.kind, actions.c.subject)
+            query = query.where(or_(*(contains(each, folded(what)) for each in subject)))
         return await self._access.structs(ActionRow, query)
 
     async def about(self, kind: SubjectKind, number: int, most: int) -> list[ActionRow]:
