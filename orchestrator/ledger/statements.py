@@ -4,8 +4,8 @@ single expressions are in `expressions.py`.
 How a database says each thing stands in its room, as `ledger/sqlite/statements.py`:
 
 - a clause is compiled there (`@compiles`), by the dialect of the engine that executes it;
-- what is executed in a way of its own (`Many`, `Guarded`, `BulkInsert`) is carried out by a *body*, a class that is
-  registered with `body_of` and is chosen where it executes.
+- what is executed in a way of its own (`Many`, `Guarded`, `BulkInsert`, `NumberSequence`) is carried out by a *body*, a
+  class that is registered with `body_of` and is chosen where it executes.
 
 A batch is one bound text, a JSON array, whatever number of rows it has: one statement, compiled once, for any of them.
 """
@@ -19,6 +19,7 @@ from sqlalchemy import (
     TEXT,
     BindParameter,
     ClauseElement,
+    Column,
     Insert,
     Select,
     Table,
@@ -178,23 +179,14 @@ def _on_key(table: Table, change: Callable[[Any], Mapping[str, Any]]) -> _OnConf
 
 # --- what is executed in a way of the database
 
-Row_contra = TypeVar("Row_contra", contravariant=True)
-Result_co = TypeVar("Result_co", covariant=True)
+_BODIES: Final[dict[tuple[type, str], Callable[[Any], Any]]] = {}
 
-
-class Body(Protocol[Row_contra, Result_co]):
-    """How one database carries out a statement that is executed for each of many rows."""
-
-    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co: ...
-
-
-_BODIES: Final[dict[tuple[type, str], Callable[[Any], Body[Any, Any]]]] = {}
-
-Made = TypeVar("Made", bound=Callable[[Any], Body[Any, Any]])
+Body = TypeVar("Body")
+Made = TypeVar("Made", bound=Callable[[Any], Any])
 
 
 def body_of(kind: type, dialect: str) -> Callable[[Made], Made]:
-    """Registers the class below: made of a statement of this `kind`, it carries that out in `dialect`."""
+    """Registers the class below: made of something of this `kind`, it carries that out in `dialect`."""
 
     def register(made: Made) -> Made:
         _BODIES[kind, dialect] = made
@@ -203,19 +195,34 @@ def body_of(kind: type, dialect: str) -> Callable[[Made], Made]:
     return register
 
 
-class _ForEachRow(Generic[Row_contra, Result_co]):
-    """A statement that is carried out by a body, of which it has one for each dialect that has come up."""
+class _CarriedOut(Generic[Body]):
+    """What is carried out by a body, of which it has one for each dialect that has come up."""
 
     def __init__(self) -> None:
-        self._bodies: dict[str, Body[Row_contra, Result_co]] = {}
+        self._bodies: dict[str, Body] = {}
 
-    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co:
-        """Executes it for each of `rows`."""
+    def _body(self, connection: AsyncConnection) -> Body:
         dialect = connection.dialect.name
         body = self._bodies.get(dialect)
         if body is None:
             body = self._bodies[dialect] = _BODIES[type(self), dialect](self)
-        return await body.execute(connection, rows)
+        return body
+
+
+Row_contra = TypeVar("Row_contra", contravariant=True)
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class ForEachRow(Protocol[Row_contra, Result_co]):
+    """How one database carries out a statement that is executed for each of many rows."""
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co: ...
+
+
+class _ForEachRow(_CarriedOut[ForEachRow[Row_contra, Result_co]]):
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co:
+        """Executes it for each of `rows`."""
+        return await self._body(connection).execute(connection, rows)
 
 
 class Many(_ForEachRow[Mapping[str, Any], None]):
@@ -265,6 +272,33 @@ class BulkInsert(_ForEachRow[tuple[Any, ...], None]):
     def __init__(self, table: Table, *columns: str) -> None:
         super().__init__()
         self.table, self.columns = table, columns
+
+
+class GivesNumbers(Protocol):
+    """How one database gives the numbers of new rows."""
+
+    async def following(self, connection: AsyncConnection) -> int: ...
+
+    async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]: ...
+
+
+class NumberSequence(_CarriedOut[GivesNumbers]):
+    """The numbers of the rows of a table, for those who have to know them before there are the rows."""
+
+    def __init__(self, column: Column[int]) -> None:
+        super().__init__()
+        self.column = column
+
+    async def following(self, connection: AsyncConnection) -> int:
+        """No row that comes gets a smaller number."""
+        return await self._body(connection).following(connection)
+
+    async def take(self, connection: AsyncConnection, number: int, *, at_least: int = 0) -> Sequence[int]:
+        """So many numbers in their order, for rows of this transaction. Between them there may be others.
+
+        They are `at_least` so large where that is what was `following` before rows were removed.
+        """
+        return await self._body(connection).take(connection, number, at_least)
 
 
 # --- tables

@@ -164,10 +164,11 @@ class Groups(Repository):
             if error is not None:
                 given = (nothing(group.key, group.line),)
             named = await with_unused_ids(connection, relay.to_run, [(group, given)])
-            first = await rows_put(connection, relay, [made for _, made in named])
+            jobs_made = await rows_put(connection, relay, [made for _, made in named])
             kept = [each for each in members if each.is_in or (error is not None and each.is_lost)]
             parents = [each.parents for each in printed] or [[each.job for each in kept]] * len(given)
-            kin = [{"child": first + n, "parent": parent} for n, of in enumerate(parents) for parent in of]
+            families = zip(jobs_made, parents, strict=True)
+            kin = [{"child": child, "parent": parent} for child, of in families for parent in of]
             if kin:
                 await LINEAGE.execute(connection, kin)
             became = Counter() if error is not None else Counter(row["parent"] for row in kin)
@@ -182,9 +183,9 @@ class Groups(Repository):
             open_before = 1 + sum(state not in TERMINAL for state in states.values())
             await due_add(connection, relay.to_run, {of: len(given) - open_before})
             if error is not None:
-                await connection.execute(_SAY, {"of": group.id, "failed": first})
-                await fail(transaction, {first: error}, now=now)
-            outputs = {first + n: each.output for n, each in enumerate(printed)}
+                await connection.execute(_SAY, {"of": group.id, "failed": jobs_made[0]})
+                await fail(transaction, {jobs_made[0]: error}, now=now)
+            outputs = {job: each.output for job, each in zip(jobs_made, printed, strict=False)}
             await complete(transaction, outputs, reason="its command has printed it", now=now)
             return True
 

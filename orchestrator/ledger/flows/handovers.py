@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
@@ -11,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
-from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow, next_job, rows_insert
+from orchestrator.ledger.runs.input_rows import JOB_NUMBERS, OpenIntake, PackedRow, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
@@ -135,7 +136,7 @@ class Handovers(Repository):
         if (await connection.execute(known)).first() is not None:
             return
         now = self._access.now()
-        first_job = await next_job(connection)
+        first_job = await JOB_NUMBERS.following(connection)
         begun = {"run_id": to_run.id, "started_at": now, "accepted_at": now, "first_job": first_job}
         made = await connection.execute(insert(intakes).returning(intakes.c.id), begun)
         intake = made.scalar_one()
@@ -234,12 +235,11 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
     connection = transaction.connection
     fewer = await _forget_failed_steps(connection, relay, done)
     named = await with_unused_ids(connection, relay.to_run, [(each, _rows_of(each)) for each in done])
-    number = await rows_put(connection, relay, [rows for _, rows in named])
+    numbers = iter(await rows_put(connection, relay, [rows for _, rows in named]))
     changes: dict[int, int] = {}
     of_parent, failed, handed = [], {}, []
     for each, rows in named:
-        children = range(number, number + len(rows))
-        number += len(rows)
+        children = list(islice(numbers, len(rows)))
         of_parent += [{"child": child, "parent": each.of.job} for child in children]
         changes[each.of.job] = len(rows) - 1 - fewer.get(each.of.job, 0)
         is_failed = each.error is not None
@@ -262,16 +262,14 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
     return len(of_parent)
 
 
-async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Mapping[str, PackedRow]]) -> int:
-    """Makes jobs of rows, which have these ids, and counts them; returns the first one's number, which those of the
-    others follow.
-    """
+async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Mapping[str, PackedRow]]) -> Sequence[int]:
+    """Makes jobs of rows, which have these ids, and counts them; returns their numbers in the order of the rows."""
     fresh = {custom_id: row for each in rows for custom_id, row in each.items()}
     intake = OpenIntake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
-    first = await rows_insert(connection, intake, fresh)
+    numbers = await rows_insert(connection, intake, fresh)
     if fresh:
         await counts_add(connection, Counter({(relay.to_run, State.QUEUED.value): len(fresh)}))
-    return first
+    return numbers
 
 
 Of = TypeVar("Of")

@@ -18,7 +18,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request
-from orchestrator.ledger.runs.input_rows import CORRECTED, OpenIntake, PackedRow, next_job, rows_insert
+from orchestrator.ledger.runs.input_rows import CORRECTED, JOB_NUMBERS, OpenIntake, PackedRow, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
 from orchestrator.ledger.statements import IN_BATCH, batch_of
@@ -213,7 +213,7 @@ async def inputs_correct(transaction: Transaction, intake: OpenIntake, *, after:
     found = [job for row in rows if (job := job_of(row)).state in CORRECTED]
     rows = await connection.execute(_CUSTOM_IDS, batch_of([job.id for job in found]))
     names: dict[int, str] = {row[0]: row[1] for row in rows}
-    first = await next_job(connection)  # a number that was somebody's is nobody else's in the same breath
+    first = await JOB_NUMBERS.following(connection)  # a number that was somebody's is nobody else's in the same breath
     removed = await _remove(transaction, intake.run, found, now=now)
     fresh = {names[job]: _row_of(others[job], names[job]) for job in sorted(removed)}
     await rows_insert(connection, replace(intake, first_job=max(intake.first_job, first)), fresh)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import pack
-from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, batch_of
+from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, NumberSequence, batch_of
 
 DIGEST_BYTES: Final = 16
 """How much of an input's SHA-256 is kept, to notice that it changed."""
@@ -241,11 +241,7 @@ def _known_row(intake: OpenIntake, job: _Known, row: PackedRow) -> dict[str, Any
     }
 
 
-async def next_job(connection: AsyncConnection) -> int:
-    """The number that the next job gets."""
-    latest: int | None = (await connection.execute(select(func.max(jobs.c.id)))).scalar()
-    return (latest or 0) + 1
-
+JOB_NUMBERS: Final = NumberSequence(jobs.c.id)
 
 _OF_JOB: Final = ("line", "priority")
 _OF_PAYLOAD: Final = ("input", "packed", "digest", "policy", "s3_config")
@@ -258,16 +254,14 @@ _PAYLOAD = BulkInsert(payloads, "job_id", *_OF_PAYLOAD)
 _METADATA = BulkInsert(row_metadata, "run_id", "job_id", "metadata")
 
 
-async def rows_insert(connection: AsyncConnection, intake: OpenIntake, fresh: Mapping[str, PackedRow]) -> int:
-    """Makes jobs of rows, which have these ids, and counts nothing; returns the first one's number, which those of the
-    others follow.
-    """
+async def rows_insert(connection: AsyncConnection, intake: OpenIntake, fresh: Mapping[str, PackedRow]) -> Sequence[int]:
+    """Makes jobs of rows, which have these ids, and counts nothing; returns their numbers in the order of the rows."""
     run, endpoint, number = intake.run, intake.endpoint, intake.id
     job_rows, payload_rows, metadata_rows = [], [], []
-    first = max(intake.first_job, await next_job(connection))
     if not fresh:
-        return first
-    for job, (custom_id, row) in enumerate(fresh.items(), start=first):
+        return ()
+    numbers = await JOB_NUMBERS.take(connection, len(fresh), at_least=intake.first_job)
+    for job, (custom_id, row) in zip(numbers, fresh.items(), strict=True):
         job_rows.append((job, run, endpoint, custom_id, number, *_of_job(row)))
         payload_rows.append((job, *_of_payload(row)))
         if row.metadata is not None:
@@ -276,4 +270,4 @@ async def rows_insert(connection: AsyncConnection, intake: OpenIntake, fresh: Ma
     await _PAYLOAD.execute(connection, payload_rows)
     if metadata_rows:
         await _METADATA.execute(connection, metadata_rows)
-    return first
+    return numbers

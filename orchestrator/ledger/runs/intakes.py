@@ -18,7 +18,7 @@ from sqlalchemy import Select, bindparam, exists, func, insert, literal_column, 
 
 from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, RemovedRows, gone_count, gone_drop_some
-from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, PackedRow, Sorted, next_job, rows_sort
+from orchestrator.ledger.runs.input_rows import JOB_NUMBERS, Clash, OpenIntake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.runs.intake_pace import Pace
 from orchestrator.ledger.runs.intake_writes import (
     COUNTED,
@@ -87,7 +87,7 @@ class Intakes(Repository):
         """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
         was cleared.
         """
-        first_job = await next_job(transaction.connection)
+        first_job = await JOB_NUMBERS.following(transaction.connection)
         now = self._access.now()
         accepted_at = now if as_they_come else None
         is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None

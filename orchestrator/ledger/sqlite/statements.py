@@ -8,7 +8,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Insert, insert
+from sqlalchemy import Insert, func, insert, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
@@ -127,6 +127,24 @@ class SQLiteBulkInsert:
     async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts `rows`."""
         await connection.exec_driver_sql(self._sql, list(rows))
+
+
+@body_of(statements.NumberSequence, "sqlite")
+class SQLiteNumberSequence:
+    """Who writes is alone: the next number is the one above the highest."""
+
+    def __init__(self, sequence: statements.NumberSequence) -> None:
+        self._latest = select(func.max(sequence.column))
+
+    async def following(self, connection: AsyncConnection) -> int:
+        """No row that comes gets a smaller number."""
+        latest: int | None = (await connection.execute(self._latest)).scalar()
+        return (latest or 0) + 1
+
+    async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]:
+        """So many numbers that follow one another."""
+        first = max(at_least, await self.following(connection))
+        return range(first, first + number)
 
 
 # --- what is compiled

@@ -31,8 +31,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job gets a number below the first one of its intake",
         path="orchestrator/ledger/runs/input_rows.py::rows_insert",
-        old="first = max(intake.first_job, await next_job(connection))",
-        new="first = await next_job(connection)",
+        old="numbers = await JOB_NUMBERS.take(connection, len(fresh), at_least=intake.first_job)",
+        new="numbers = await JOB_NUMBERS.take(connection, len(fresh))",
         tests=(f"{_CONFORMANCE}::test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on",),
     ),
     Fault(
