@@ -56,7 +56,12 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 	$(BIN)/mypy --num-workers=$(CHECKERS)
 	$(BIN)/basedpyright
 
-unit: unit-core  ## the tests that are not slow, with the coverage of core
+ifeq ($(LEDGER),postgresql)
+unit: $(READY)
+	$(PYTEST) -k postgres tests/postgres tests/ledger/postgres tests/conformance
+else
+unit: unit-core  ## the tests that are not slow, with the coverage of core; LEDGER=postgresql: all of any ledger, on a server
+endif
 
 unit-core: $(READY)
 	$(PYTEST) -m 'not slow' --cov=orchestrator/core --cov-report=term --cov-fail-under=100 tests/core

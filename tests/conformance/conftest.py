@@ -1,6 +1,6 @@
 """What holds for a ledger whatever is beneath it: values in, values out, and nothing of how it is kept.
 
-How SQLite goes about it is tested in `tests/ledger/`.
+How each database goes about it is tested in `tests/ledger/`. Each test here runs on each of `BACKENDS`.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,29 @@ import pytest
 
 from tests.ledger.ledgers import OpenLedger, opened
 from tests.ledger.sqlite.recording import recorded
+from tests.postgres.databases import Databases
+from tests.postgres.ledgers import opened_on_server
+
+BACKENDS = ("sqlite", "postgresql")
 
 
-@pytest.fixture
-def sent(request: pytest.FixtureRequest) -> Iterator[set[str]]:
-    """The statements that a test's ledger sends to SQLite, all of which were recorded."""
-    with recorded(request.config) as sent:
-        yield sent
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a server, the first test of each module is tried before each commit; `make unit LEDGER=postgresql` tries all."""
+    tried = set()
+    for item in items:
+        if "[postgresql" in item.name:
+            if item.path in tried:
+                item.add_marker(pytest.mark.slow)
+            tried.add(item.path)
 
 
-@pytest.fixture
-def open_file(tmp_path: Path, sent: set[str]) -> OpenLedger:
+@pytest.fixture(params=BACKENDS)
+def open_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLedger]:
     """Opens the ledger of a test, the same one each time."""
-    return partial(opened, tmp_path / "l.db", sent=sent)
+    if request.param == "sqlite":
+        with recorded(request.config) as sent:
+            yield partial(opened, tmp_path / "l.db", sent=sent)
+        return
+    databases: Databases = request.getfixturevalue("databases")
+    with databases.one() as url:
+        yield partial(opened_on_server, url)

@@ -103,6 +103,7 @@ async def test_a_result_of_the_former_input_is_not_taken_for_one_of_the_new(open
         assert (await ledger.runs.counts(run=run.id))["queued"] == 1
 
 
+@pytest.mark.parametrize("open_file", ["sqlite"], indirect=True)  # a server gives no number again
 async def test_a_job_with_the_number_of_one_that_was_dropped_has_none_of_its_submissions(
     open_file: OpenLedger,
 ) -> None:

@@ -118,6 +118,7 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
         )
 
 
+@pytest.mark.parametrize("open_file", ["sqlite"], indirect=True)  # a server keeps it, and uses it again
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
 async def test_the_room_that_a_refused_intake_took_is_given_back(open_file: OpenLedger, beside: bool) -> None:
     payloads = [b'{"n":%d,"text":"%b"}' % (n, random.Random(n).randbytes(4_000).hex().encode()) for n in range(300)]

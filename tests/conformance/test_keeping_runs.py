@@ -10,7 +10,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import JOBS_THERE, NO_RUN, Action, Argument, NewName
 from orchestrator.ledger.runs.intake_pace import Beside
 from tests.factories import S
-from tests.ledger.ledgers import PATHS, OpenLedger, a_run, gone, job_now
+from tests.ledger.ledgers import PATHS, OpenLedger, a_run, gone, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -18,11 +18,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 AT = EPOCH_AT + S
 
 
-async def a_run_in_all_states(ledger: Ledger, name: str, *, first: int, at: int = AT) -> int:
-    """A run with one job in each state, the first one's number being `first`."""
+async def a_run_in_all_states(ledger: Ledger, name: str, *, at: int = AT) -> int:
+    """A run with one job in each state."""
     run = await a_run(ledger, len(PATHS), name=name)
-    for job, path in enumerate(PATHS.values(), start=first):
-        taken = await gone(ledger, await job_now(ledger, job), *path, at=at + job * S) if path else []
+    fresh = [job for job in await jobs_now(ledger) if job.run == run.id]
+    for job, path in zip(fresh, PATHS.values(), strict=True):
+        taken = await gone(ledger, job, *path, at=at + job.id * S) if path else []
         if taken and (submission := taken[-1].after.submission) is not None:
             await ledger.writer.record_notice(Notice(submission=submission, received_at=at, record=None))
     return run.id
@@ -42,9 +43,9 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
 
 async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
-        kept = await a_run_in_all_states(ledger, "kept", first=1)
+        kept = await a_run_in_all_states(ledger, "kept")
         before = await ledger.reports.audit.jobs_after(0, most=99, bytes_max=1_000_000)
-        doomed = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1)
+        doomed = await a_run_in_all_states(ledger, "doomed")
         latest, end = await ledger.jobs.submissions.latest(), await ledger.reports.feed.end()
 
         assert not await ledger.runs.take_back(doomed), "jobs of it are at the service"
@@ -63,7 +64,7 @@ async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_fil
         assert await ledger.jobs.notices.count() == 5
         assert await ledger.reports.audit.damage() == []
         assert (await ledger.jobs.submissions.latest(), await ledger.reports.feed.end()) == (latest, end)
-        again = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1, at=AT + 99 * S)
+        again = await a_run_in_all_states(ledger, "doomed", at=AT + 99 * S)
         assert again > doomed
         assert await ledger.jobs.submissions.latest() > latest
 
@@ -110,7 +111,7 @@ async def test_a_run_that_somebody_serves_is_deleted_once_nothing_of_it_is_at_th
     open_file: OpenLedger,
 ) -> None:
     async with open_file() as ledger:
-        doomed, waiting = await a_run_in_all_states(ledger, "doomed", first=1), await a_run(ledger, 2, name="waiting")
+        doomed, waiting = await a_run_in_all_states(ledger, "doomed"), await a_run(ledger, 2, name="waiting")
         await carried_out(ledger, Action.CANCEL, doomed)
         is_refused, why = await carried_out(ledger, Action.DELETE, doomed)
         assert is_refused, "whoever works is to cancel them there first"

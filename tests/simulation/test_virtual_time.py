@@ -181,6 +181,20 @@ async def test_a_thread_of_an_executor_is_waited_for_too() -> None:
     assert running_loop().time() == 1
 
 
+async def test_an_answer_of_a_real_server_is_waited_for_while_virtual_time_stands_still() -> None:
+    loop = running_loop()
+    answer = loop.stands_still_for(loop.create_future())
+    server = threading.Thread(target=loop.call_soon_threadsafe, args=(answer.set_result, "done"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.sleep, 3_600)
+        await anyio.lowlevel.checkpoint()
+        server.start()
+        assert await answer == "done"
+        assert loop.time() == 0
+    assert loop.time() == 3_600
+    server.join()
+
+
 async def test_a_thread_may_call_back_into_the_loop() -> None:
     def asks() -> float:
         return anyio.from_thread.run_sync(anyio.current_time)

@@ -30,6 +30,13 @@ def connecting(url: str) -> Connect:
     return connect
 
 
+async def read_sums(driver: Driver) -> None:
+    """Sums of whole numbers are read as such: the server makes them `numeric`, which no column is."""
+    await driver.set_type_codec(
+        "numeric", schema="pg_catalog", encoder=str, decoder=lambda said: float(said) if "." in said else int(said)
+    )
+
+
 async def is_lost(driver: Driver) -> bool:
     """Whether there is no server at the other end any more. Where there is, the transaction is rolled back.
 

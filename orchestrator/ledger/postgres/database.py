@@ -6,7 +6,6 @@ counts in the row of its process, by which the others notice it.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +17,8 @@ from sqlalchemy.util import await_only, greenlet_spawn
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
-from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Settings, is_lost, server_driver
+from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
+from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, Settings, is_lost, read_sums, server_driver
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.server_errors import lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
@@ -201,9 +201,14 @@ class ServerDatabase:
 def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncEngine:
     """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
 
+    async def connected() -> Driver:
+        driver = await connect({**ALWAYS, **settings})
+        await read_sums(driver)
+        return driver
+
     def create() -> Any:
         return engine.sync_engine.dialect.loaded_dbapi.connect(
-            async_creator_fn=partial(connect, {**ALWAYS, **settings}), prepared_statement_cache_size=STATEMENTS_KEPT
+            async_creator_fn=connected, prepared_statement_cache_size=STATEMENTS_KEPT
         )
 
     engine = create_async_engine(
@@ -215,5 +220,6 @@ def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncE
         pool_size=connections,
         max_overflow=0,
         pool_reset_on_return=None,
+        pool_use_lifo=True,  # each connection has prepared the statements that it has executed, and knows their tables
     )
     return engine

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Connection, LargeBinary, String
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGTypeCompiler
 
 URL: Final = "postgresql+ledger://"
@@ -33,6 +33,13 @@ class _Types(PGTypeCompiler):
         return "BYTEA"
 
 
+class _Statements(PGCompiler_asyncpg):
+    def visit_substr_func(self, func: Any, **options: Any) -> str:
+        """Whole numbers of ours have more bits than those that the function takes."""
+        value, *places = (self.process(each, **options) for each in func.clauses)
+        return f"substr({', '.join([value, *(f'CAST({place} AS INTEGER)' for place in places)])})"
+
+
 class _Definitions(PGDDLCompiler):
     """Of tables."""
 
@@ -55,6 +62,7 @@ class ServerDialect(PGDialect_asyncpg):
     """The dialect of the ledger's connections. All are made alike, so what one has compiled serves every other."""
 
     supports_statement_cache = True
+    statement_compiler = _Statements
     type_compiler_cls = _Types
     ddl_compiler = _Definitions
 

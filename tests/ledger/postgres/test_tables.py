@@ -1,11 +1,11 @@
 """The tables of a ledger on a server: values as SQLite keeps them, and what a server needs besides."""
 
 import pytest
-from sqlalchemy import Result, text
+from sqlalchemy import Index, Result, text
 
 from orchestrator.errors import LedgerVersionError
 from orchestrator.ledger.migrations import migrate_server
-from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from tests.ledger.postgres.conftest import OpenDatabase
 
 pytestmark = pytest.mark.anyio
@@ -20,6 +20,11 @@ TRIED = text(
     "SELECT attname FROM pg_attribute WHERE atttypid = 'bytea'::regtype AND attstorage <> 'e' AND attnum > 0"
     " AND attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()))"
 )
+PARTIAL = text("SELECT indexrelid::regclass::text FROM pg_index WHERE indpred IS NOT NULL")
+
+
+def is_partial(index: Index) -> bool:
+    return index.dialect_options["sqlite"]["where"] is not None
 
 
 async def test_numbers_have_64_bits_and_texts_the_order_of_their_bytes(connected: OpenDatabase) -> None:
@@ -34,6 +39,12 @@ async def test_rows_of_jobs_lock_no_others_leave_room_and_are_packed_once(connec
     assert not bound & {"jobs", "payloads", "outcomes"}
     assert "fillfactor=80" in await database.asked(ROOM, None, lambda found: str(found.scalar()))
     assert await database.asked(TRIED, None, Result.all) == []
+
+
+async def test_indexes_of_some_rows_are_of_these_here_too(connected: OpenDatabase) -> None:
+    some = {index.name for table in metadata.tables.values() for index in table.indexes if is_partial(index)}
+    assert some
+    assert await connected().asked(PARTIAL, None, lambda found: set(found.scalars())) == some
 
 
 async def test_tables_are_made_once_and_those_of_a_newer_program_are_refused(connected: OpenDatabase) -> None:

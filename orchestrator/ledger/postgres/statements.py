@@ -1,0 +1,267 @@
+"""How PostgreSQL says what has no portable words: see `ledger/statements.py` and `ledger/expressions.py`.
+
+What is executed for many rows is one statement whose parameters are arrays, one for each value of a row: the server
+plans and executes it once, and there is one answer to wait for.
+"""
+
+# ruff: noqa: S608  all that is put together here is ours
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Insert, Update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import NULLTYPE
+
+from orchestrator.ledger import expressions, statements
+from orchestrator.ledger.postgres.connection import server_driver
+from orchestrator.ledger.postgres.dialect import ServerDialect
+from orchestrator.ledger.statements import body_of, position_of
+
+_DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
+_PARAMETER: Final = re.compile(r"\$(\d+)(?:::[A-Z]+(?: PRECISION)?)?")
+_INSERT: Final = re.compile(r"(.+?) VALUES \((.+?)\)( ON CONFLICT .+)?", re.DOTALL)
+_CHANGES: Final = re.compile(r" DO UPDATE ")
+
+# --- what is executed
+
+
+class _Arrays(NamedTuple):
+    """A statement with a row of `given` in the place of each of its parameters, and where such rows come from."""
+
+    sql: str
+    given: str
+    names: tuple[str, ...]
+    """Of its parameters, in the order of the arrays."""
+
+    one: str
+    """The statement as it is for one row."""
+
+
+def _arrays(statement: Insert | Update, columns: Sequence[str] | None = None) -> _Arrays:
+    if isinstance(statement, Insert):
+        statement = statement.inline()  # else it would return keys
+    compiled = statement.compile(dialect=_DIALECT, column_keys=columns)
+    assert compiled.positiontup is not None
+    kinds = []
+    for position, name in enumerate(compiled.positiontup, start=1):
+        type_ = compiled.binds[name].type
+        assert type_ is not NULLTYPE, f"the type of {name} has to be said: {compiled}"
+        kind = _DIALECT.type_compiler_instance.process(type_.dialect_impl(_DIALECT))
+        kinds.append(f"${position}::{kind}[]")
+    given = ", ".join(f"c{position}" for position in range(1, len(kinds) + 1))
+    return _Arrays(
+        _PARAMETER.sub(lambda found: f"given.c{found[1]}", str(compiled)),
+        f"unnest({', '.join(kinds)}) WITH ORDINALITY AS given({given}, n)",
+        tuple(compiled.positiontup),
+        str(compiled),
+    )
+
+
+@body_of(statements.Many, "postgresql")
+class PostgresMany:
+    """An INSERT or UPDATE of all rows at once, or, where two of them are about the same row, of one after the other."""
+
+    def __init__(self, many: statements.Many) -> None:
+        self._statement, self._columns = many.statement, many.columns
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Executes it for each of `rows`."""
+        driver, tuples = server_driver(connection), [self._tuple_of(row) for row in rows]
+        if self._is_about_one_row_twice(rows):
+            await driver.executemany(self._arrays.one, tuples)
+        elif rows:
+            await driver.fetch(self._together, *map(list, zip(*tuples, strict=True)))
+
+    def _is_about_one_row_twice(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Such rows would be changed once, or, by an INSERT that changes what is there, not at all."""
+        key = self._key
+        return key is not None and len(set(map(key, rows))) < len(rows)
+
+    @cached_property
+    def _arrays(self) -> _Arrays:
+        return _arrays(self._statement, self._columns or None)
+
+    @cached_property
+    def _tuple_of(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+        return _getter(self._arrays.names)
+
+    @cached_property
+    def _key(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]] | None:
+        """What tells by which row another one is changed; None for an INSERT that changes none."""
+        if isinstance(self._statement, Update):
+            _, condition = self._arrays.one.split(" WHERE ")
+            return _getter([self._arrays.names[int(found[1]) - 1] for found in _PARAMETER.finditer(condition)])
+        if not _CHANGES.search(self._arrays.one):
+            return None
+        return _getter([column.name for column in self._statement.table.primary_key])
+
+    @cached_property
+    def _together(self) -> str:
+        sql, given, *_ = self._arrays
+        if isinstance(self._statement, Update):
+            change, condition = sql.split(" WHERE ")
+            return f"{change} FROM {given} WHERE {condition}"
+        insert = _INSERT.fullmatch(sql)
+        assert insert is not None, sql
+        return f"{insert[1]} SELECT {insert[2]} FROM {given} ORDER BY n{insert[3] or ''}"
+
+
+@body_of(statements.Guarded, "postgresql")
+class PostgresGuarded:
+    """All at once; the server tells of which of them there was a row to change."""
+
+    def __init__(self, guarded: statements.Guarded) -> None:
+        self._statement = guarded.statement
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+        """Executes it for each of `rows`, of plain values and about a row each; returns whether each changed it."""
+        if not rows:
+            return []
+        sql, places = self._compiled
+        columns = list(zip(*rows, strict=True))
+        found = await server_driver(connection).fetch(sql, *(list(columns[place]) for place in places))
+        are_changed = [False] * len(rows)
+        for (n,) in found:
+            are_changed[n - 1] = True
+        return are_changed
+
+    @cached_property
+    def _compiled(self) -> tuple[str, list[int]]:
+        """The statement, and which values of a row its arrays are made of."""
+        sql, given, names, _ = _arrays(self._statement)
+        change, condition = sql.split(" WHERE ")
+        return f"{change} FROM {given} WHERE {condition} RETURNING given.n", [position_of(name) for name in names]
+
+
+@body_of(statements.BulkInsert, "postgresql")
+class PostgresBulkInsert:
+    """By COPY, which takes in three times as many rows as any INSERT."""
+
+    def __init__(self, bulk: statements.BulkInsert) -> None:
+        self._table = bulk.table.name
+        self._columns = [column.name for column in bulk.table.columns if column.name in bulk.columns]
+
+    async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Inserts `rows`."""
+        await server_driver(connection).copy_records_to_table(self._table, records=rows, columns=self._columns)
+
+
+@body_of(statements.NumberSequence, "postgresql")
+class PostgresNumberSequence:
+    """The sequence of an identity column. It never goes back: also of removed rows no number comes again."""
+
+    def __init__(self, sequence: statements.NumberSequence) -> None:
+        name = f"{sequence.column.table.name}_{sequence.column.name}_seq"
+        self._following = f"SELECT last_value + is_called::int FROM {name}"
+        self._take = f"SELECT nextval('{name}') FROM generate_series(1, $1)"
+
+    async def following(self, connection: AsyncConnection) -> int:
+        """No row that comes gets a smaller number."""
+        return int(await server_driver(connection).fetchval(self._following))
+
+    async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]:  # noqa: ARG002
+        """So many numbers, all of them larger than any before."""
+        return [row[0] for row in await server_driver(connection).fetch(self._take, number)]
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """What makes a tuple of these values of a row."""
+    if len(names) == 1:
+        (name,) = names
+        return lambda row: (row[name],)
+    return itemgetter(*names)
+
+
+# --- what is compiled
+
+
+@compiles(statements.Numbers, "postgresql")
+def _numbers(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
+    return _single_values("value::BIGINT", compiler.process(element.clauses, **kw))
+
+
+@compiles(statements.Texts, "postgresql")
+def _texts(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
+    return _single_values('value COLLATE "C"', compiler.process(element.clauses, **kw))
+
+
+def _single_values(value: str, batch: str) -> str:
+    elements = f"jsonb_array_elements_text(CAST({batch} AS JSONB)) WITH ORDINALITY"
+    return f"(SELECT n - 1 AS key, {value} AS value FROM {elements} AS element(value, n))"
+
+
+@compiles(statements.Rows, "postgresql")
+def _rows(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"jsonb_array_elements(CAST({compiler.process(element.clauses, **kw)} AS JSONB))"
+
+
+@compiles(statements.Field, "postgresql")
+def _field(element: statements.Field, compiler: SQLCompiler, **kw: Any) -> str:
+    value = compiler.process(statements.ROWS.c.value, **kw)
+    kind = _DIALECT.type_compiler_instance.process(element.type)
+    return f"CAST({value} ->> {element.position} AS {kind})"
+
+
+@compiles(expressions.Greatest, "postgresql")
+def _greatest(element: expressions.Greatest, compiler: SQLCompiler, **kw: Any) -> str:
+    return _extreme("greatest", element, compiler, **kw)
+
+
+@compiles(expressions.Least, "postgresql")
+def _least(element: expressions.Least, compiler: SQLCompiler, **kw: Any) -> str:
+    return _extreme("least", element, compiler, **kw)
+
+
+def _extreme(name: str, element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> str:
+    """The server's own takes no notice of NULLs."""
+    kind = _DIALECT.type_compiler_instance.process(element.type)
+    values = [compiler.process(each, **kw) for each in element.clauses]
+    typed = ", ".join(
+        f"CAST({value} AS {kind})" if each.type is NULLTYPE else value
+        for each, value in zip(element.clauses, values, strict=True)
+    )
+    return f"CASE WHEN num_nulls({typed}) = 0 THEN {name}({typed}) END"
+
+
+@compiles(expressions.PlaceIn, "postgresql")
+def _place_in(element: expressions.PlaceIn, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(expressions.Unindexed, "postgresql")
+def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
+    """The column: this planner knows how many rows an index leads to."""
+    return compiler.process(element.column, **kw)
+
+
+@compiles(expressions.IsMet, "postgresql")
+def _is_met(element: expressions.IsMet, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"CASE WHEN {compiler.process(element.clauses, **kw)} THEN 1 ELSE 0 END"
+
+
+@compiles(expressions.AsNumber, "postgresql")
+def _as_number(element: expressions.AsNumber, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"CAST(CAST({compiler.process(element.clauses, **kw)} AS INTEGER) AS BIGINT)"
+
+
+@compiles(statements.InPlaceOfPrefix, "postgresql")
+def _in_place_of_prefix(element: statements.InPlaceOfPrefix, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.clause, **kw)
+
+
+@compiles(expressions.Joined, "postgresql")
+def _joined(element: expressions.Joined, compiler: SQLCompiler, **kw: Any) -> str:
+    values, by = (compiler.process(each, **kw) for each in element.clauses)
+    return f"string_agg({values}, ',' ORDER BY {by})"
+
+
+@compiles(expressions.OfGreatest, "postgresql")
+def _of_greatest(element: expressions.OfGreatest, compiler: SQLCompiler, **kw: Any) -> str:
+    column, by = compiler.process(element.column, **kw), compiler.process(element.by, **kw)
+    return f"(array_agg({column} ORDER BY {by} DESC))[1]"
