@@ -72,11 +72,12 @@ def written() -> Iterator[str]:
     for table in metadata.sorted_tables:
         yield str(CreateTable(table).compile(dialect=dialect))
         yield from (str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes)
-    for statement in _of_modules():
+    for statement in statements_of_modules():
         yield str(statement.compile(dialect=dialect))
 
 
-def _of_modules() -> Iterator[Select[object] | CompoundSelect[object] | Insert | Update | Delete]:
+def statements_of_modules() -> Iterator[Select[object] | CompoundSelect[object] | Insert | Update | Delete]:
+    """What is written down in modules of the ledger, but for what is composed as it is executed."""
     for module in pkgutil.walk_packages(orchestrator.ledger.__path__, f"{orchestrator.ledger.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Select | CompoundSelect | Insert | Update | Delete):
