@@ -13,7 +13,7 @@ from orchestrator.ledger.posted.posted_files import file_add
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches, posted_ends
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import UNFINISHED
 from orchestrator.ledger.transactions.run_removal import run_take_back
