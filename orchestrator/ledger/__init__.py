@@ -8,7 +8,6 @@ from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.file_locks import (
-    INTAKE_LOCK,
     dispatcher_lock,
     holder,
     intake_lock,
@@ -23,7 +22,6 @@ from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.ledger.sqlite.webhook_key import webhook_key
 
 __all__ = [
-    "INTAKE_LOCK",
     "Boot",
     "Claim",
     "Connect",

@@ -15,6 +15,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
+from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
 
@@ -78,7 +79,7 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
             schema=await opened.reports.upkeep.schema(),
             file_bytes=size.pages * size.page_bytes,
             free_bytes=size.free_pages * size.page_bytes,
-            log_bytes=file_bytes_of(ledger, "-wal"),
+            log_bytes=file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG),
             rows=await opened.reports.upkeep.rows(),
             holder=held_by,
             at_work=tuple(
@@ -141,20 +142,19 @@ async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None)
     given = dependencies or Dependencies()
     async with command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         with given.lock(ledger, now=given.clock.now(), doing="ledger compact"):
-            before = file_bytes_of(ledger) + file_bytes_of(ledger, "-wal")
+            before = file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG)
             await opened.reports.upkeep.compact()
             return Compacted(
                 ledger=str(ledger),
                 bytes_before=before,
-                bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, "-wal"),
+                bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG),
             )
 
 
 def file_bytes_of(ledger: Path, suffix: str = "") -> int:
     """How large the file on the disk is, or the one beside it whose name ends in `suffix`; 0 where there is none."""
-    path = Path(os.path.realpath(ledger))
     try:
-        return path.with_name(path.name + suffix).stat().st_size
+        return companion_of(ledger, suffix).stat().st_size
     except FileNotFoundError:
         return 0
 

@@ -22,11 +22,9 @@ from orchestrator.core.text.figures import rough_lasting
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import Ledger
+from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
 from orchestrator.units import MINUTE_US, SECOND_US
-
-FOLDER: Final = ".files"
-"""What is added to the ledger's name."""
 
 PRIVATE: Final = 0o600
 ID_BYTES: Final = 12
@@ -63,8 +61,7 @@ class FileStore:
     @cached_property
     def folder(self) -> Path:
         """Where the contents are."""
-        ledger = Path(os.path.realpath(self.ledger.path))
-        return ledger.with_name(ledger.name + FOLDER)
+        return companion_of(self.ledger.path, Companion.POSTED_FILES)
 
     def path(self, file: str) -> Path:
         """Where the content of the file of that id is: one that the ledger knows."""

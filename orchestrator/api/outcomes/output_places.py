@@ -3,22 +3,12 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import Replacement, check_writable, same_file
 from orchestrator.formats.output.coming_files import ComingFile
-from orchestrator.ledger import INTAKE_LOCK
+from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
 from orchestrator.stores.object_url import Location, ObjectUrl
-
-UPLOADS: Final = ".uploads"
-"""What is added to the ledger's name for the folder where uploads to stores are noted."""
-
-LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log", UPLOADS)
-"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
-
-LEDGER_FOLDERS: Final = (".files", ".dashboard")
-"""The same of folders: what programs have posted to the Batch API, and the dashboard's keys."""
 
 
 def check_outputs(ledger: Path, outputs: Iterable[Location]) -> None:
@@ -54,28 +44,27 @@ def coming_file(path: Location, ledger: Path) -> ComingFile:
     if isinstance(path, ObjectUrl):
         from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
 
-        return ObjectReplacement(path, ledger.with_name(ledger.name + UPLOADS))
+        return ObjectReplacement(path, companion_of(ledger, Companion.UPLOADS))
     return Replacement(path)
 
 
 def _is_of_ledger(ledger: Path, path: Path) -> bool:
     parts = _parts_of_ledger(ledger)
-    begins = (f"{parts[0]}{INTAKE_LOCK}", *(f"{parts[0]}{folder}{os.sep}" for folder in LEDGER_FOLDERS))
+    begins = (str(companion_of(ledger, Companion.INTAKES)), *(f"{part}{os.sep}" for part in parts))
     return os.path.realpath(path).startswith(begins) or any(same_file(path, part) for part in parts)
 
 
 def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
-    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
-    return (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
+    return (real_file(ledger), *(companion_of(ledger, each) for each in Companion))
 
 
 def own_files(ledger: Path, others: Iterable[Location]) -> Callable[[Path], bool]:
     """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
-    parts = _parts_of_ledger(ledger)
+    parts, intakes = _parts_of_ledger(ledger), str(companion_of(ledger, Companion.INTAKES))
     known = {os.path.realpath(path) for path in (*parts, *others) if isinstance(path, Path)}
 
     def is_own(path: Path) -> bool:
         real = os.path.realpath(path)
-        return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
+        return real in known or real.startswith(intakes)
 
     return is_own

@@ -13,6 +13,7 @@ from orchestrator.errors import TookTooLongError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.samples.samples import ProcessTotals
+from orchestrator.settings.addresses.companions import Companion
 from orchestrator.units import SECOND_US
 from orchestrator.views.pages.engine import EnginePage, WorkerProcess
 from orchestrator.views.series import Unit
@@ -62,7 +63,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
         schema=await ledger.reports.upkeep.schema(),
         file_bytes=size.pages * size.page_bytes,
         unused_bytes=size.free_pages * size.page_bytes,
-        log_bytes=file_bytes_of(ledger.path, "-wal"),
+        log_bytes=file_bytes_of(ledger.path, Companion.WRITE_AHEAD_LOG),
         disk_free_bytes=free_bytes(ledger.path),
         batch_api=await batch_api_totals(ledger),
         janitor=max(janitors, key=lambda each: each.at, default=None),

@@ -16,6 +16,7 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.systemd import READY
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import STANDARD_INPUT
@@ -37,7 +38,7 @@ def detach(request: RunRequest, *, quiet: bool, as_json: bool) -> int:
 
     Raises `UsageError` where its log cannot be written.
     """
-    path = request.ledger.with_name(f"{request.ledger.name}.log")
+    path = companion_of(request.ledger, Companion.LOG)
     try:
         log = path.open("ab")
     except OSError as error:

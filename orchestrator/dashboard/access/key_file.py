@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import StorageError
+from orchestrator.settings.addresses.companions import Companion, companion_of
 
 KEY_BYTES: Final = 32
-FOLDER: Final = ".dashboard"
-"""What is added to the ledger's name."""
-
 LINKS_MAX: Final = 1_000
 """More that nobody has used are not kept: the oldest go."""
 
@@ -29,8 +27,7 @@ class KeyFolder:
     """Where the secrets of the dashboard of one ledger are."""
 
     def __init__(self, ledger: Path) -> None:
-        ledger = Path(os.path.realpath(ledger))
-        self._folder = ledger.with_name(ledger.name + FOLDER)
+        self._folder = companion_of(ledger, Companion.DASHBOARD_KEYS)
 
     def key(self) -> bytes:
         """The key, made on first use. Raises `StorageError`."""

@@ -17,14 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
+from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
 from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
 """File systems on which neither the lock nor SQLite's write-ahead log can be trusted."""
-
-LOCK: Final = ".lock"
-INTAKE_LOCK: Final = ".intake-"
-"""What is added to the ledger's name for its own lock, and for those of intakes before what tells their run."""
 
 DIGEST_CHARS: Final = 16
 """How much of the digest of a run's name tells it: the name itself may be longer than that of a file."""
@@ -51,7 +48,7 @@ def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder,
     and where it is held by a part of this process that has ended (see `refuse_abandoned`).
     """
-    path = _beside(ledger, LOCK)
+    path = companion_of(ledger, Companion.LOCK)
     refuse_network_file_system(path.parent)
     with _opened(path) as descriptor:
         if not _locked(descriptor):
@@ -69,7 +66,7 @@ def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
 
     It is a file of its own, which goes with its holder. Raises `IntakeBusyError`, which says who takes in.
     """
-    path = _beside(ledger, INTAKE_LOCK + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
+    path = companion_of(ledger, Companion.INTAKES + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
     while True:
         with _opened(path) as descriptor:
             if not lock_if_free(descriptor):
@@ -104,7 +101,7 @@ def _known(descriptor: int) -> Iterator[None]:
 
 def is_locked_here(ledger: Path) -> bool:
     """Whether it is this very process that holds the ledger's lock."""
-    return _loop_of(_beside(ledger, LOCK)) is not None
+    return _loop_of(companion_of(ledger, Companion.LOCK)) is not None
 
 
 def refuse_abandoned(ledger: Path) -> None:
@@ -113,7 +110,7 @@ def refuse_abandoned(ledger: Path) -> None:
     What worked there was not ended, only left: its connections and its listener are open, and nothing can end them any
     more. Nobody else can go on before the process ends.
     """
-    _refuse_abandoned(_beside(ledger, LOCK), f"{ledger}:")
+    _refuse_abandoned(companion_of(ledger, Companion.LOCK), f"{ledger}:")
 
 
 def _refuse_abandoned(path: Path, what: str) -> None:
@@ -135,12 +132,6 @@ def _loop_of(path: Path) -> asyncio.AbstractEventLoop | None:
     except OSError:
         return None
     return _loops.get((found.st_dev, found.st_ino)) if is_ours else None
-
-
-def _beside(ledger: Path, suffix: str) -> Path:
-    """Where a lock is: beside the file itself, so that all links to one ledger share its locks."""
-    ledger = Path(os.path.realpath(ledger))  # unlike `resolve`, it takes links in a circle: opening says so then
-    return ledger.with_name(ledger.name + suffix)
 
 
 @contextmanager
@@ -178,8 +169,8 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 def _forget_dead_intakes(ledger: Path) -> None:
     """Removes the locks that killed processes have left."""
-    real = _beside(ledger, "")
-    for path in real.parent.glob(glob.escape(real.name + INTAKE_LOCK) + "*"):
+    real = real_file(ledger)
+    for path in real.parent.glob(glob.escape(real.name + Companion.INTAKES) + "*"):
         with suppress(OSError, UsageError), _opened(path) as descriptor:
             if lock_if_free(descriptor) and _is_at(path, descriptor):
                 path.unlink()
@@ -206,7 +197,7 @@ def lock_if_free(descriptor: int) -> bool:
 def holder(ledger: Path) -> str | None:
     """Who holds the ledger's lock now, as text for people; None if nobody does."""
     try:
-        descriptor = os.open(_beside(ledger, LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(companion_of(ledger, Companion.LOCK), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -221,7 +212,7 @@ def holder(ledger: Path) -> str | None:
 def locked_since(ledger: Path) -> int | None:
     """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
     try:
-        return who_and_since(_beside(ledger, LOCK).read_text())[1]
+        return who_and_since(companion_of(ledger, Companion.LOCK).read_text())[1]
     except (OSError, ValueError):
         return None
 

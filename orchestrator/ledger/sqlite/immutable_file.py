@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
+
 
 def _can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK)
@@ -26,6 +28,6 @@ def connected(path: Path, *, can_write: Callable[[Path], bool] = _can_write, **o
 
 def is_fixed(path: Path, can_write: Callable[[Path], bool] = _can_write) -> bool:
     """Whether there is a file that nobody writes, in a folder in which nobody could."""
-    real = Path(os.path.realpath(path))
-    has_log = any(real.with_name(real.name + suffix).exists() for suffix in ("-wal", "-shm"))
+    real = real_file(path)
+    has_log = any(companion_of(path, each).exists() for each in (Companion.WRITE_AHEAD_LOG, Companion.SHARED_MEMORY))
     return real.is_file() and not has_log and not can_write(real.parent)

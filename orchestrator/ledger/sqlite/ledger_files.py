@@ -9,8 +9,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-FILES: Final = ("", "-wal", "-shm", ".lock")
-"""What is added to the ledger's name for the files that two processes must have in common."""
+from orchestrator.settings.addresses.companions import Companion
+
+FILES: Final = ("", Companion.WRITE_AHEAD_LOG, Companion.SHARED_MEMORY, Companion.LOCK)
+"""The files that two processes must have in common."""
 
 OPEN_FILES: Final = Path("/dev/fd")
 _F_GETPATH: Final[int | None] = getattr(fcntl, "F_GETPATH", None)

@@ -26,6 +26,7 @@ from typing import Final, Self
 import msgspec
 
 from orchestrator.ledger.sqlite.database import Database
+from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
 
 Boot = Callable[[], str | None]
 """What tells this boot of the machine from every other one, as `this_boot` does."""
@@ -150,8 +151,7 @@ async def marks_of(database: Database, boot: str | None, *, latest: int) -> tupl
     `latest` is the ledger's latest submission. The ledger notes the number of new ones before anything is claimed; 0
     where they cannot be kept, so that no later process believes an older file.
     """
-    ledger = database.path.resolve()
-    path = ledger.with_name(ledger.name + ".sent")
+    ledger, path = real_file(database.path), companion_of(database.path, Companion.SENT_MARKS)
     number = await database.number()
     kept = None if boot is None else Marks.kept(path, Seal.of(ledger, boot=boot, number=number), latest=latest)
     if kept is not None:

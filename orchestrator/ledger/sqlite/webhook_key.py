@@ -6,12 +6,12 @@ from pathlib import Path
 
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import StorageError
+from orchestrator.settings.addresses.companions import Companion, companion_of
 
 
 def webhook_key(ledger: Path) -> bytes:
     """The key in `LEDGER.key`, made on first use and readable by its owner alone. Raises `StorageError`."""
-    ledger = ledger.resolve()
-    path = ledger.with_name(ledger.name + ".key")
+    path = companion_of(ledger, Companion.WEBHOOK_KEY)
     try:
         if not path.exists() or path.stat().st_size != KEY_BYTES:
             _write(path, secrets.token_bytes(KEY_BYTES))

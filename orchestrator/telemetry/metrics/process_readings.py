@@ -12,10 +12,11 @@ from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, LAG_BOUNDS_S, NO_
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.telemetry.metrics.endpoint_readings import distribution, seconds
 from orchestrator.telemetry.metrics.readings import Readings
 
-_FILES: Final = (("database", ""), ("log", "-wal"))
+_FILES: Final = (("database", ""), ("log", Companion.WRITE_AHEAD_LOG))
 _SPOILT: Final = ("hints", "unavailable")
 
 
@@ -52,7 +53,7 @@ def _add_webhooks(counted: Mapping[str, int], into: Readings) -> None:
 def read_files(path: Path, into: Readings) -> None:
     """Adds how large the ledger is, and how much room its disk has."""
     for name, suffix in _FILES:
-        file = path.with_name(path.name + suffix)
+        file = companion_of(path, suffix)
         into.add("ledger_size_bytes", name, value=file.stat().st_size if file.exists() else 0)
     into.add("disk_free_bytes", value=shutil.disk_usage(path.parent).free)
     into.add("build_info", __version__, SCHEMA_VERSION, value=1)

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import lock_if_free
+from orchestrator.settings.addresses.companions import Companion, companion_of
 
-SUFFIX: Final = ".traces"
 _DIGITS: Final = 20
 _LINE: Final = " ".join([f"{{:0{_DIGITS}d}}"] * 4) + "\n"
 
@@ -66,7 +66,7 @@ def trace_position(ledger: Path) -> Iterator[TracePosition]:
     """The file of `ledger`, held while the block runs. Raises `UsageError` where another process holds it, or it cannot
     be made.
     """
-    path = ledger.with_name(ledger.name + SUFFIX)
+    path = companion_of(ledger, Companion.TRACES)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.outcomes.output_places import LEDGER_COMPANIONS, check_outputs
+from orchestrator.api.outcomes.output_places import check_outputs
 from orchestrator.api.runs.settings_check import check_reach
 from orchestrator.client import Service
 from orchestrator.core.gates.circuit_breaker import MANY
@@ -18,6 +18,7 @@ from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
+from orchestrator.settings.addresses.companions import Companion
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -25,7 +26,7 @@ from tests.engine.process import why_blocked
 from tests.simulation.clock import VirtualClock
 
 
-@pytest.mark.parametrize("suffix", [*LEDGER_COMPANIONS, ".intake-0123456789abcdef", ".files/out.jsonl"])
+@pytest.mark.parametrize("suffix", [*Companion, ".intake-0123456789abcdef", ".files/out.jsonl"])
 def test_an_output_must_not_be_one_of_the_files_of_the_ledger(tmp_path: Path, suffix: str) -> None:
     ledger = tmp_path / "ledger.db"
     with pytest.raises(UsageError, match="belongs to the ledger"):
@@ -33,7 +34,7 @@ def test_an_output_must_not_be_one_of_the_files_of_the_ledger(tmp_path: Path, su
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", ["", *LEDGER_COMPANIONS])
+@pytest.mark.parametrize("suffix", ["", *Companion])
 def test_links_to_the_ledger_and_to_its_files_do_not_hide_them(tmp_path: Path, suffix: str) -> None:
     real, link, twin = tmp_path / "there" / "real.db", tmp_path / "link.db", tmp_path / "twin"
     real.parent.mkdir()

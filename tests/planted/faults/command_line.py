@@ -354,9 +354,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a link to the ledger hides its files",
-        path="orchestrator/api/outcomes/output_places.py::_parts_of_ledger",
-        old="real = Path(os.path.realpath(ledger))",
-        new="real = ledger.absolute()",
+        path="orchestrator/settings/addresses/companions.py::real_file",
+        old="return Path(os.path.realpath(ledger))",
+        new="return ledger.absolute()",
         tests=("tests/api/outcomes/test_result_files.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
     ),
     Fault(

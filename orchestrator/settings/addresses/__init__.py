@@ -1,0 +1,1 @@
+"""Where a ledger is, and what belongs to it on this machine."""
