@@ -25,13 +25,13 @@ from orchestrator.dashboard.reading.ledger_reader import open_reader
 from orchestrator.dashboard.rendering.jinja_environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import Renderer
 from orchestrator.dashboard.scenes import Scenes
-from orchestrator.ledger import Connect
+from orchestrator.ledger import Connect, LedgerAddress
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 
 
 @asynccontextmanager
 async def open_dashboard(
-    ledger: Path,
+    ledger: LedgerAddress,
     settings: DashboardSettings = DashboardSettings(),  # noqa: B008  it is frozen
     *,
     clock: Clock,

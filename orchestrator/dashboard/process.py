@@ -9,7 +9,6 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -25,6 +24,7 @@ from orchestrator.dashboard.access.tokens import Person
 from orchestrator.dashboard.application import open_dashboard
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.actions.asker import user_name
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
@@ -81,7 +81,7 @@ def drop_secrets(
 
 
 async def serve_dashboard(
-    ledger: Path,
+    ledger: LedgerAddress,
     settings: DashboardSettings,
     *,
     clock: Clock,
@@ -125,7 +125,7 @@ def _cycles_found_soon() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def dashboard_place(ledger: Path, settings: DashboardSettings, clock: Clock) -> DashboardPlace:
+def dashboard_place(ledger: LedgerAddress, settings: DashboardSettings, clock: Clock) -> DashboardPlace:
     """Where the dashboard by these settings is, with a link for whoever has started it. Raises `StorageError`."""
     url = settings.url or f"http://{settings.listen}"
     if settings.no_login:

@@ -5,7 +5,6 @@ It knows no files, signals or screens.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 
@@ -28,6 +27,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.user_code import absolute
 
@@ -203,13 +203,13 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    path: Path, connection: ConnectionSettings, dependencies: Dependencies, console: Console
+    path: LedgerAddress, connection: ConnectionSettings, dependencies: Dependencies, console: Console
 ) -> AsyncIterator[Engine]:
     """An engine on the ledger at `path`, which is made where there is none.
 
     Raises `UsageError` where somebody else works on it, or the address to listen on cannot be had.
     """
-    path = absolute(path)
+    path = path if isinstance(path, LedgerUrl) else absolute(path)
     async with (
         open_ledger(
             path, clock=dependencies.clock, connect=dependencies.connect_to(path), boot=dependencies.boot

@@ -20,14 +20,17 @@ from orchestrator.ledger.sqlite.file_locks import (
 )
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.ledger.sqlite.webhook_key import webhook_key
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of, may_exist
 
 __all__ = [
     "Boot",
     "Claim",
     "Connect",
     "Ledger",
+    "LedgerAddress",
     "command_ledger",
     "dispatcher_lock",
+    "folder_of",
     "holder",
     "intake_lock",
     "is_locked_here",
@@ -35,6 +38,7 @@ __all__ = [
     "is_ready",
     "lock_if_free",
     "locked_since",
+    "may_exist",
     "network_file_system",
     "no_ledger",
     "open_ledger",

@@ -18,6 +18,7 @@ from orchestrator.ledger.sqlite.file_locks import dispatcher_lock, holder
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 
 if TYPE_CHECKING:
     from orchestrator.ledger.postgres.connection import Connect as ServerConnect
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_ledger(
-    path: Path, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
+    address: LedgerAddress, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
 ) -> AsyncIterator[Ledger]:
-    """The ledger at `path`, brought to this program's schema, created if need be. The caller holds its lock.
+    """The ledger at `address`, brought to this program's schema, created if need be. The caller holds its lock.
 
     Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
     """
+    path = file_of(address)
     await _migrate(path, connect)
     ledger = Ledger(Database(path, connect=connect), clock)
     try:
@@ -81,23 +83,27 @@ async def _migrate(path: Path, connect: Connect | None) -> None:
         migrations.migrate(path)
 
 
-def no_ledger(path: Path) -> UsageError:
-    """There is none at `path`."""
-    return UsageError(f"{path}: there is no ledger here; name it with <setting ledger>")
+def no_ledger(address: LedgerAddress) -> UsageError:
+    """There is none at `address`."""
+    return UsageError(f"{address}: there is no ledger here; name it with <setting ledger>")
 
 
 @asynccontextmanager
 async def read_ledger(
-    path: Path, *, clock: Clock | None = None, connect: Connect | None = None, patience_s: float | None = None
+    address: LedgerAddress,
+    *,
+    clock: Clock | None = None,
+    connect: Connect | None = None,
+    patience_s: float | None = None,
 ) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to look at, beside whoever works on it. Without a `clock`: by that of the system.
+    """The ledger at `address` to look at, beside whoever works on it. Without a `clock`: by that of the system.
 
     With `patience_s` nothing can be written, and a question that takes longer raises `TookTooLongError`.
 
     One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
     `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
     """
-    clock = clock or SystemClock()
+    clock, path = clock or SystemClock(), file_of(address)
     found = migrations.version_of(path)
     if found is None:
         raise no_ledger(path)
@@ -113,16 +119,17 @@ async def read_ledger(
         await ledger.aclose()
 
 
-def is_made(path: Path) -> bool:
-    """Whether there is a ledger at `path`, of whichever version."""
-    return migrations.version_of(path) is not None
+def is_made(address: LedgerAddress) -> bool:
+    """Whether there is a ledger at `address`, of whichever version."""
+    return migrations.version_of(file_of(address)) is not None
 
 
-def is_ready(path: Path) -> bool:
-    """Whether there is a ledger at `path` that others have made, or brought to this program's schema.
+def is_ready(address: LedgerAddress) -> bool:
+    """Whether there is a ledger at `address` that others have made, or brought to this program's schema.
 
     Raises `LedgerVersionError` for a newer one.
     """
+    path = file_of(address)
     found = migrations.version_of(path)
     if found is not None:
         migrations.refuse_unknown(path, found)
@@ -130,17 +137,19 @@ def is_ready(path: Path) -> bool:
 
 
 @asynccontextmanager
-async def command_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
+async def command_ledger(
+    address: LedgerAddress, *, clock: Clock, connect: Connect | None = None
+) -> AsyncIterator[Ledger]:
+    """The ledger at `address` to leave a word in, beside whoever works on it; that process notices the commit.
 
     For small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
     """
     try:
-        async with read_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as tasks:
+        async with read_ledger(address, clock=clock, connect=connect) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.writer.serve)
             ledger.runs.intakes.pace.is_beside = lambda: True
             await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
-            ledger.place = LedgerFiles(path)
+            ledger.place = LedgerFiles(file_of(address))
             yield ledger
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:

@@ -6,7 +6,6 @@ Both are done where a sentence is shown: whoever wrote it knows neither the comm
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import convert
 
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 
 _ALONE: Final = (
@@ -106,11 +106,11 @@ def message_with_commands(body: bytes, words: Sequence[str]) -> bytes:
     return msgspec.json.encode({**message, "data": {**data, "commands": [with_ledger(each, words) for each in typed]}})
 
 
-def ledger_words(ledger: Path) -> tuple[str, ...]:
+def ledger_words(ledger: LedgerAddress) -> tuple[str, ...]:
     """What a command is told, as it is typed, so that it is about this ledger; nothing where it is the usual one."""
     return () if ledger == LEDGER_DEFAULT else (str(run_request.LEDGER), shlex.quote(str(ledger)))
 
 
-def with_its_ledger(text: str, ledger: Path) -> str:
+def with_its_ledger(text: str, ledger: LedgerAddress) -> str:
     """`text`, in which each command that is about a ledger is about this one."""
     return with_ledger(text, ledger_words(ledger))

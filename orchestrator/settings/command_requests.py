@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from orchestrator.core.gates.costs import Price
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers import job_parsers
@@ -24,7 +25,7 @@ _figure: Final = partial(Setting, panel=Panel.FIGURES)
 class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator serve` can be told."""
 
-    ledger: Path = LEDGER_DEFAULT
+    ledger: LedgerAddress = LEDGER_DEFAULT
     connection: ConnectionSettings
     apply: tuple[Path, ...] = ()
     """The files of pipelines that are recorded first."""
@@ -36,7 +37,7 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
 class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to look at: a ledger, or one of its runs, or those at one endpoint, and what to ask their services with."""
 
-    ledger: Path = LEDGER_DEFAULT
+    ledger: LedgerAddress = LEDGER_DEFAULT
     name: str | None = None
     endpoint: str | None = None
     """The id of one to ask, whether a run uses it or not; without a ledger it alone is looked at."""
@@ -57,7 +58,7 @@ class ControlAction(StrEnum):
 class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that `orchestrator results` can be told."""
 
-    ledger: Path = LEDGER_DEFAULT
+    ledger: LedgerAddress = LEDGER_DEFAULT
     name: str | None = None
     """The run, or the beginning of its name; None for the only one."""
 
@@ -99,7 +100,7 @@ class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to verify: a ledger and, where `output` is given, the files of one of its runs."""
 
-    ledger: Path
+    ledger: LedgerAddress
     name: str | None = None
     """The run that the files are of; None for the only one."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from orchestrator.core.pools.member import MemberSettings
 from orchestrator.core.text.object_urls import file_name_for
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -54,12 +55,12 @@ def errors_beside(output: Location) -> Location:
     return output.parent / f"{output.name}.errors.jsonl"  # with_name refuses "." and "/"
 
 
-def partial_of(output: Location, ledger: Path) -> Path:
+def partial_of(output: Location, ledger: LedgerAddress) -> Path:
     """Where the results grow that are written to `output` in the end: beside that, or beside the `ledger`, where
     it is elsewhere.
     """
     if isinstance(output, ObjectUrl):
-        return ledger.parent / f"{file_name_for(output.url)}.partial"
+        return folder_of(ledger) / f"{file_name_for(output.url)}.partial"
     return output.parent / f"{output.name}.partial"
 
 
@@ -104,10 +105,10 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     ledger: Annotated[
-        Path,
+        LedgerAddress,
         _file(
             "ledger",
-            path(name_parsers.parse_path),
+            path(name_parsers.parse_ledger),
             "The database that remembers everything.",
             brief="What remembers everything; orchestrator.db",
         ),
@@ -232,7 +233,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 ENDPOINT: Final[Setting[str]] = setting_of(RunRequest, "endpoint")
 POD_TEMPLATE: Final[Setting[str]] = setting_of(RunRequest, "pod_template")
 NAME: Final[Setting[str]] = setting_of(RunRequest, "name")
-LEDGER: Final[Setting[Path]] = setting_of(RunRequest, "ledger")
+LEDGER: Final[Setting[LedgerAddress]] = setting_of(RunRequest, "ledger")
 OUTPUT: Final[Setting[Location]] = setting_of(RunRequest, "output")
 ERRORS: Final[Setting[Location]] = setting_of(RunRequest, "errors")
 INCLUDE: Final[Setting[tuple[Include, ...]]] = setting_of(RunRequest, "include")

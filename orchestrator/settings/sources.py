@@ -17,6 +17,7 @@ from orchestrator.core.service.url_endpoints import PODS, is_pods, looks_like_ur
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request, run_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.configuration_file import (
     OF_PROFILES,
     RUNS,
@@ -34,7 +35,7 @@ from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.tables.pod_templates import pod_template
 from orchestrator.settings.tables.toml_values import toml_texts
 from orchestrator.settings.value_types import Kind, ValueType
-from orchestrator.settings.words_and_defaults import POOL
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, POOL
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -104,6 +105,12 @@ class Choices:
             return None
         pool = self.pool if setting.key == run_request.ENDPOINT.key else None
         return _read(setting, given if pool is None else Given(pool.endpoints[:1], given.origin))
+
+    @property
+    def ledger(self) -> LedgerAddress:
+        """Where the ledger is. Raises `UsageError`."""
+        given: LedgerAddress | None = self[run_request.LEDGER]
+        return LEDGER_DEFAULT if given is None else given
 
     @property
     def pool(self) -> ChosenPool | None:

@@ -26,6 +26,7 @@ from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
@@ -214,7 +215,7 @@ class Process:
     # --- its locks
 
     @contextmanager
-    def _lock(self, ledger: Path, /, *, now: int, doing: str = "") -> Iterator[None]:
+    def _lock(self, ledger: LedgerAddress, /, *, now: int, doing: str = "") -> Iterator[None]:
         machine, lives, true = self._machine, self._facts.lives, self._facts.true
         if machine.holder is not None:
             raise LedgerBusyError(f"{ledger}: {machine.holder} is working on this ledger")
@@ -231,7 +232,7 @@ class Process:
                 yield
 
     @contextmanager
-    def _intake_lock(self, ledger: Path, run: str, /, *, now: int) -> Iterator[None]:
+    def _intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> Iterator[None]:
         with ExitStack() as holds:
             holds.enter_context(intake_lock(ledger, run, now=now))
             with _perishing(holds.pop_all()):

@@ -10,6 +10,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.views.actions import AskedField
 
@@ -89,7 +90,7 @@ class Proposal:
     is_ready: bool = True
 
 
-def typed_command(ledger: Path, *words: str) -> str:
+def typed_command(ledger: LedgerAddress, *words: str) -> str:
     """The command of these words, about this ledger."""
     return with_its_ledger(shlex.join(["orchestrator", *words]), ledger)
 

@@ -1,7 +1,6 @@
 """Shows the brakes of a run (budget, canary, failures, deadline), and changes them, beside whoever works on it."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -15,6 +14,7 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.costs import CostView
 
@@ -65,14 +65,14 @@ class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""
 
 
-async def brakes(ledger: Path, name: str | None) -> RunBrakeStatus:
+async def brakes(ledger: LedgerAddress, name: str | None) -> RunBrakeStatus:
     """How the brakes of the run `name` stand, or of the only one. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
         return await brakes_of(opened, await run_named(opened, name))
 
 
 async def brakes_set(
-    ledger: Path, name: str, settings: Mapping[str, str], dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, settings: Mapping[str, str], dependencies: Dependencies | None = None
 ) -> RunBrakeStatus:
     """Changes brakes of the run `name`, given as texts by the keys of their settings; whoever works on it goes by them
     within a second. Raises `UsageError` where there is no such run, and for what is refused.

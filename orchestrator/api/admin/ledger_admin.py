@@ -16,6 +16,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
 
@@ -68,7 +69,7 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     bytes_after: int
 
 
-async def ledger_info(ledger: Path) -> LedgerInfo:
+async def ledger_info(ledger: LedgerAddress) -> LedgerInfo:
     """Looks at the ledger, beside whoever works on it. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         size = await opened.reports.upkeep.size()
@@ -88,7 +89,7 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
         )
 
 
-async def ledger_backup(ledger: Path, copy: Path) -> BackedUp:
+async def ledger_backup(ledger: LedgerAddress, copy: Path) -> BackedUp:
     """Writes all that is committed in the ledger to the file `copy`, which appears whole, while it may be in use.
 
     Raises `UsageError` where there is no ledger, or a file at `copy` already, and `StorageError` where it cannot be
@@ -134,7 +135,7 @@ def _put_in_place(temporary: Path, copy: Path) -> None:
         raise StorageError(f"{copy}: cannot be written ({error.strerror})") from error
 
 
-async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None) -> Compacted:
+async def ledger_compact(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> Compacted:
     """Writes the ledger anew without unused pages. Nobody works on it meanwhile.
 
     Raises `UsageError` where there is none, or somebody works on it, and `StorageError` where there is no room for it.
@@ -151,7 +152,7 @@ async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None)
             )
 
 
-def file_bytes_of(ledger: Path, suffix: str = "") -> int:
+def file_bytes_of(ledger: LedgerAddress, suffix: str = "") -> int:
     """How large the file on the disk is, or the one beside it whose name ends in `suffix`; 0 where there is none."""
     try:
         return companion_of(ledger, suffix).stat().st_size
@@ -182,7 +183,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     """Who works on the ledger now, if anybody does."""
 
 
-async def stop(ledger: Path, dependencies: Dependencies | None = None) -> Stopped:
+async def stop(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> Stopped:
     """Asks whoever works on the ledger to end, and whoever waits to take its place, and waits for it for a while.
 
     Raises `UsageError` where there is no ledger, and where a program of somebody's works on it, which ends itself.

@@ -1,7 +1,6 @@
 """Looking at the rate limits of a ledger's endpoints, and changing them, beside whoever works on it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.api.runs.run_lookup import run_named
@@ -16,10 +15,11 @@ from orchestrator.ledger.runs.endpoints import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 
-async def limits(ledger: Path, name: str | None) -> list[EndpointLimitStatus]:
+async def limits(ledger: LedgerAddress, name: str | None) -> list[EndpointLimitStatus]:
     """The limits of every endpoint of the ledger, or of those of the run `name`. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
         runs = [run for run in await _everywhere(opened) if run.accepted]
@@ -49,7 +49,7 @@ async def _at(ledger: Ledger, name: str, endpoint: str | None) -> Run:
 
 
 async def limits_set(
-    ledger: Path,
+    ledger: LedgerAddress,
     name: str,
     chosen: Mapping[Operation, Limit],
     dependencies: Dependencies | None = None,
@@ -77,7 +77,7 @@ async def limits_set(
 
 
 async def limits_reset(
-    ledger: Path,
+    ledger: LedgerAddress,
     name: str,
     operations: Collection[Operation],
     dependencies: Dependencies | None = None,

@@ -1,7 +1,6 @@
 """Judges anew what a run has collected (`runs recheck`): by whoever works on the ledger, or here, where nobody does."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.parsers.job_parsers import parse_check, parse_schema
 
 
@@ -37,7 +37,7 @@ class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def recheck(
-    ledger: Path,
+    ledger: LedgerAddress,
     name: str,
     changes: Mapping[str, Any],
     dependencies: Dependencies | None = None,

@@ -1,6 +1,5 @@
 """Renaming and deleting runs, also beside the process that works on their ledger."""
 
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.commands.command_types import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.parsers.name_parsers import parse_run_name
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
@@ -34,7 +34,7 @@ class Deleted(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
 
 
-async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | None = None) -> Renamed:
+async def rename(ledger: LedgerAddress, name: str, to: str, dependencies: Dependencies | None = None) -> Renamed:
     """Gives the run `name` another name, under which whoever serves it goes on.
 
     Raises `UsageError` where there is no such run, or the new name is no name or another run's, and `LedgerBusyError`
@@ -54,7 +54,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
         return Renamed(run=to, was=run.name)
 
 
-async def delete(ledger: Path, name: str, dependencies: Dependencies | None = None) -> Deleted:
+async def delete(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> Deleted:
     """Deletes the run `name` with everything that is known of it.
 
     Raises `UsageError` where there is no such run, or jobs of it are at the service: unless the run is to be cancelled

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
@@ -18,6 +17,7 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import Include
 from orchestrator.stores.object_url import Location, location_of
@@ -36,7 +36,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def export_run(
-    ledger: Path,
+    ledger: LedgerAddress,
     name: str | None,
     output: Location | None,
     errors: Location | None,

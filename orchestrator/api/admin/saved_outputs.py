@@ -1,7 +1,6 @@
 """Files made of outputs that are in a ledger already: of runs that were not told to, or where a disk was full."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -15,11 +14,12 @@ from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.outputs.save_settings import SAVE
 
 
 async def save_outputs(
-    ledger: Path, name: str | None, rules: Sequence[SaveRule], dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str | None, rules: Sequence[SaveRule], dependencies: Dependencies | None = None
 ) -> SavedAgain:
     """Makes files of the members that `rules` name of the results of the run `name`, or of the only one, as far as they
     are none yet. In the ledger what tells of the files takes their place, and the run goes by these rules from now on.

@@ -22,6 +22,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, is_made, open_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 FIRES_SHOWN: Final = 5
@@ -66,7 +67,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 
 async def apply(
     files: Sequence[Path],
-    ledger: Path,
+    ledger: LedgerAddress,
     *,
     check: bool,
     console: Console | None = None,
@@ -153,7 +154,7 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
     return found
 
 
-async def _make(ledger: Path, dependencies: Dependencies) -> None:
+async def _make(ledger: LedgerAddress, dependencies: Dependencies) -> None:
     if is_made(ledger):
         return
     with dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"):

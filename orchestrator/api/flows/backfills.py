@@ -1,7 +1,6 @@
 """Backfills that have not ended: each as one line, however many flows it has made."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -16,6 +15,7 @@ from orchestrator.core.pipelines.overlap_policy import BackfillPace, backfill_le
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.overviews.flow_summaries import BackfilledFlows
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.pages.pipelines import BackfillLine
 
 LINES_MAX: Final = 30
@@ -25,7 +25,7 @@ RUNS_COUNTED: Final = 500
 
 
 async def backfills_list(
-    ledger: Path, pipeline: str | None = None, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, pipeline: str | None = None, dependencies: Dependencies | None = None
 ) -> list[BackfillLine]:
     """Those of all pipelines, or of that one. Raises `UsageError` where there is no ledger, or no such pipeline."""
     async with looking_at(ledger, dependencies) as opened:

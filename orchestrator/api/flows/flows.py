@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 
 import msgspec
 
@@ -23,6 +22,7 @@ from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import SECOND_US
 from orchestrator.views.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
@@ -32,7 +32,7 @@ from orchestrator.views.status import RunStatus
 
 
 async def flows_list(
-    ledger: Path,
+    ledger: LedgerAddress,
     pipeline: str | None = None,
     states: Sequence[FlowState] = (),
     most: int | None = None,
@@ -44,14 +44,14 @@ async def flows_list(
         return [status_of(flow, opened.path) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
 
 
-async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
+async def flow_called(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
     """The flow of exactly that name, or None. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
         flow = await opened.flows.named(name)
         return None if flow is None else status_of(flow, opened.path)
 
 
-async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
+async def flow_show(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> FlowShown:
     """A flow and its stages. Raises `UsageError` where there is none."""
     async with looking_at(ledger, dependencies) as opened:
         flow = await flow_named(opened, name)
@@ -83,13 +83,13 @@ async def flow_of_runs(
     )
 
 
-def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+def looking_at(ledger: LedgerAddress, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
     """The ledger, to be looked at. Raises `UsageError` where there is none."""
     given = dependencies or Dependencies()
     return read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
 
 
-def status_of(flow: Flow, ledger: Path) -> FlowStatus:
+def status_of(flow: Flow, ledger: LedgerAddress) -> FlowStatus:
     """How it stands in `ledger`, for people."""
     return FlowStatus(
         name=flow.name,

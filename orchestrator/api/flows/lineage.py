@@ -1,7 +1,5 @@
 """Where a row of a flow comes from, and what has become of it."""
 
-from pathlib import Path
-
 import msgspec
 
 from orchestrator.api.flows.flows import flow_named, looking_at
@@ -12,6 +10,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.lineage import KIN_MAX
 from orchestrator.ledger.jobs.results import Origin
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
 class RowOfFlow(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +50,9 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
     """False: there are more rows than are shown."""
 
 
-async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: Dependencies | None = None) -> Lineage:
+async def flow_lineage(
+    ledger: LedgerAddress, name: str, custom_id: str, dependencies: Dependencies | None = None
+) -> Lineage:
     """Of the rows of a flow that have that custom_id, in whichever stage. Raises `UsageError` where there are none."""
     async with looking_at(ledger, dependencies) as opened:
         return await lineage_of(opened, await flow_named(opened, name), custom_id)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from orchestrator.api.flows.flows import hand_over, pipeline_named, time_of
 from orchestrator.api.flows.schedules import schedule_statuses
@@ -16,12 +15,13 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_flags import NOTE
 from orchestrator.views.flows import ScheduleStatus
 
 
 async def schedules_pause(
-    ledger: Path, name: str, note: str, until: str | None, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, note: str, until: str | None, dependencies: Dependencies | None = None
 ) -> ScheduleStatus:
     """Nothing fires from now on, until `until` or until somebody continues it. Raises `UsageError`."""
     async with _asked_of(ledger, name, Verb.SCHEDULE_PAUSE, dependencies) as (opened, asked):
@@ -39,7 +39,7 @@ async def schedules_pause(
 
 
 async def schedules_continue(
-    ledger: Path, name: str, *, catch_up: bool, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, *, catch_up: bool, dependencies: Dependencies | None = None
 ) -> ScheduleStatus:
     """It fires again: what was due meanwhile is left out, or with `catch_up` made up for. Raises `UsageError`."""
     async with _asked_of(ledger, name, Verb.SCHEDULE_CONTINUE, dependencies) as (opened, asked):
@@ -56,7 +56,9 @@ async def schedules_continue(
                 return (await schedule_statuses(opened, [await pipeline_named(opened, name)]))[0]
 
 
-async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies | None = None) -> ScheduleStatus:
+async def schedules_remove(
+    ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None
+) -> ScheduleStatus:
     """It fires no more; its history and flows stay, and `apply` brings it back. Raises `UsageError`."""
     async with _asked_of(ledger, name, Verb.SCHEDULE_REMOVE, dependencies) as (opened, asked):
         before, _ = await _settled(opened, name)
@@ -66,7 +68,7 @@ async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies |
 
 @asynccontextmanager
 async def _asked_of(
-    ledger: Path, name: str, verb: Verb, dependencies: Dependencies | None
+    ledger: LedgerAddress, name: str, verb: Verb, dependencies: Dependencies | None
 ) -> AsyncIterator[tuple[Ledger, Asker]]:
     """The ledger, to ask something of the schedule of the pipeline `name`, and who asks. What is refused of one that
     there is, is written.

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from orchestrator.api.flows.flows import looking_at, pipeline_named, status_of
 from orchestrator.api.flows.pipeline_states import pipeline_states
@@ -17,11 +16,12 @@ from orchestrator.core.text.wording import counted
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.views.flows import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 
 
-async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
+async def schedules_list(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
     """Every pipeline, in the order of their names. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
         return await schedule_statuses(opened, await opened.flows.pipelines.all())
@@ -67,7 +67,7 @@ def _next_at(each: Defined, now: int) -> int | None:
 
 
 async def schedules_next(
-    ledger: Path, name: str | None, number: int, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str | None, number: int, dependencies: Dependencies | None = None
 ) -> list[tuple[str, int, str]]:
     """The next fires of a pipeline, or of all, the soonest first: pipeline, microseconds UTC, and its zone's time."""
     async with looking_at(ledger, dependencies) as opened:
@@ -83,7 +83,7 @@ async def schedules_next(
 
 
 async def schedules_history(
-    ledger: Path, name: str, most: int, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, most: int, dependencies: Dependencies | None = None
 ) -> list[ScheduleHistory]:
     """What fired and what did not, newest first."""
     async with looking_at(ledger, dependencies) as opened:
@@ -125,7 +125,7 @@ async def schedules_history(
 
 
 async def schedules_check(
-    ledger: Path, name: str | None = None, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str | None = None, dependencies: Dependencies | None = None
 ) -> list[ScheduleTrouble]:
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:

@@ -1,7 +1,6 @@
 """Flows that somebody asks for: one for a time (`trigger`), or those of past fires (`backfill`)."""
 
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,6 +18,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.flow_actions import MadeUp
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 
 BACKFILL_MAX: Final = 10_000
@@ -50,7 +50,9 @@ class BackfillFires(msgspec.Struct, frozen=True, kw_only=True):
     zone: str
 
 
-async def trigger(ledger: Path, name: str, at: str | None, dependencies: Dependencies | None = None) -> TriggeredFlows:
+async def trigger(
+    ledger: LedgerAddress, name: str, at: str | None, dependencies: Dependencies | None = None
+) -> TriggeredFlows:
     """A flow of the pipeline `name` for the time `at`, or for now; the same time is the same flow. Raises `UsageError`
     for an unknown pipeline or time.
     """
@@ -74,7 +76,7 @@ async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str, asked: A
 
 
 async def backfill_preview(
-    ledger: Path, name: str, since: str, until: str, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, since: str, until: str, dependencies: Dependencies | None = None
 ) -> BackfillFires:
     """The fires of the pipeline `name` from `since` to `until`, both included. Raises `UsageError`, also for more than
     `BACKFILL_MAX`.
@@ -93,7 +95,7 @@ async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: 
 
 
 async def backfill(
-    ledger: Path,
+    ledger: LedgerAddress,
     fires: BackfillFires,
     *,
     parallel: int = 1,
@@ -152,7 +154,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def flow_rerun(
-    ledger: Path, name: str, stage: str, *, only_failed: bool = False, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, name: str, stage: str, *, only_failed: bool = False, dependencies: Dependencies | None = None
 ) -> Rerun:
     """A flow that has ended goes on with new runs of `stage` and of all that follow it; the old ones stay as they are.
 

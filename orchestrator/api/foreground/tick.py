@@ -1,7 +1,6 @@
 """Works on the flows of a ledger until nothing is left: for a timer's tick, and for whoever waits for one flow."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -17,7 +16,8 @@ from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import LedgerBusyError, StoppedError, leading
-from orchestrator.ledger import Ledger, holder, is_made, no_ledger
+from orchestrator.ledger import Ledger, is_made, no_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views.flows import FlowStatus
@@ -83,9 +83,10 @@ async def wait_for_flow(
     while True:
         async with beside(request.ledger, dependencies) as ledger:
             flow = await _followed(ledger, name, stop)
+            held_by = await ledger.holder()
         if flow.state in ENDED or stop.is_set():
             return flow
-        if flow.state is FlowState.ON_HOLD and not (flow.braked and holder(request.ledger) is None):
+        if flow.state is FlowState.ON_HOLD and not (flow.braked and held_by is None):
             raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator unpause {flow.name}")
         try:
             with host.lock():
@@ -100,13 +101,13 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
     """The flow once it has ended or is held, or nobody works on the ledger."""
     while True:
         flow = await flow_named(ledger, name)
-        if flow.state in {*ENDED, FlowState.ON_HOLD} or stop.is_set() or holder(ledger.path) is None:
+        if flow.state in {*ENDED, FlowState.ON_HOLD} or stop.is_set() or await ledger.holder() is None:
             return status_of(flow, ledger.path)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
 
 
-def _check_made(ledger: Path) -> None:
+def _check_made(ledger: LedgerAddress) -> None:
     if not is_made(ledger):
         raise no_ledger(ledger)
 
@@ -156,7 +157,7 @@ def _until_ended(name: str) -> Until:
     return until
 
 
-async def _flows_since(ledger: Path, began: int, dependencies: Dependencies) -> tuple[FlowStatus, ...]:
+async def _flows_since(ledger: LedgerAddress, began: int, dependencies: Dependencies) -> tuple[FlowStatus, ...]:
     """The flows that have begun or ended since then, and those that have not ended."""
     async with beside(ledger, dependencies) as opened:
         return tuple(status_of(flow, ledger) for flow in await opened.flows.touched(began))

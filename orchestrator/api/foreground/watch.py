@@ -1,7 +1,5 @@
 """The live view of a run from any process, beside whoever serves it; it asks for nothing, and changes nothing."""
 
-from pathlib import Path
-
 import anyio
 
 from orchestrator.api.foreground.summary import snapshot_of
@@ -11,6 +9,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import leading
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
 
@@ -18,7 +17,12 @@ SILENT_ADVICE = "what is shown is what it said then"
 
 
 async def watch(
-    ledger: Path, name: str | None, console: Console, dependencies: Dependencies | None = None, *, stop: anyio.Event
+    ledger: LedgerAddress,
+    name: str | None,
+    console: Console,
+    dependencies: Dependencies | None = None,
+    *,
+    stop: anyio.Event,
 ) -> Snapshot:
     """Has `console` show the run `name`, or the only one, until each of its jobs has its outcome, or `stop` is set;
     returns how it stood then.

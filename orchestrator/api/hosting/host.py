@@ -6,7 +6,6 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -23,6 +22,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
@@ -39,7 +39,7 @@ class Host:
     `working` and, inside of that, `begin`.
     """
 
-    path: Path
+    path: LedgerAddress
     connection: ConnectionSettings
     dependencies: Dependencies
     console: Console

@@ -1,13 +1,13 @@
 """What is paid of the runs of a ledger beside executions: their pods, and workers that were raised for them."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.api.runs.run_costs import AT_SERVICE
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.pods.paid_pod import PaidPod, paid_pod
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
 async def paid_pods(ledger: Ledger) -> list[PaidPod]:
@@ -31,7 +31,7 @@ class LeftPaid(NamedTuple):
     pods: Sequence[PaidPod]
 
 
-async def left_paid(path: Path) -> LeftPaid:
+async def left_paid(path: LedgerAddress) -> LeftPaid:
     """What is paid of the runs of the ledger at `path`, where nobody is at work who puts it back. Raises `UsageError`
     where there is no ledger.
     """

@@ -5,7 +5,6 @@ import resource
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,6 +19,7 @@ from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import words_for
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
@@ -36,7 +36,7 @@ async def ledger_state(ledger: Ledger, seen: RunSummaries, held_by: str | None, 
     return LedgerState(path=str(ledger.path), holder=held_by, silent_us=max(0, now - spoke_at))
 
 
-def wording(path: Path, services: Mapping[str, str]) -> Wording:
+def wording(path: LedgerAddress, services: Mapping[str, str]) -> Wording:
     """Words steps as commands that find the ledger at `path`, and the account's key: `services` has those of runs."""
     at_ledger = () if path == LEDGER_DEFAULT else run_request.LEDGER.words(path)
 
@@ -118,10 +118,12 @@ def _sending(run: Run, present: ProcessReport) -> Sending | None:
     return msgspec.structs.replace(sending, stray=most_strays.stray, stray_operation=most_strays.operation)
 
 
-def free_bytes(ledger: Path) -> int | None:
+def free_bytes(ledger: LedgerAddress) -> int | None:
     """What is free on the disk of the file at `ledger`, or what it may still grow by the limit on the size of files
-    (`ulimit -f`), if that is less; None where the system does not tell.
+    (`ulimit -f`), if that is less; None where the system does not tell, and of one on a server.
     """
+    if isinstance(ledger, LedgerUrl):
+        return None
     try:
         free = shutil.disk_usage(ledger.resolve().parent).free
     except OSError:

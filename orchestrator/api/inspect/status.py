@@ -1,7 +1,6 @@
 """How runs stand (`status`, `runs list`, `runs show`), looked up beside whoever works on them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -24,6 +23,7 @@ from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import HOUR_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
@@ -35,19 +35,19 @@ UNTOLD_US: Final = 24 * HOUR_US
 """Notifications that were given up within this time are told."""
 
 
-async def names(ledger: Path) -> list[str]:
+async def names(ledger: LedgerAddress) -> list[str]:
     """The names of the ledger's runs, oldest first. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
         return await opened.runs.names()
 
 
-async def status(ledger: Path) -> list[RunStatus]:
+async def status(ledger: LedgerAddress) -> list[RunStatus]:
     """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
         return await runs_now(opened, await opened.holder())
 
 
-async def latest(ledger: Path, most: int | None) -> RunsShown:
+async def latest(ledger: LedgerAddress, most: int | None) -> RunsShown:
     """The `most` runs that people look for: those that are not finished, then the newest; and how many more there are.
     None for all runs.
 
@@ -82,7 +82,7 @@ def last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
     return LastProcess(process=beat.process, since=beat.began_at, until=beat.beaten_at, why=beat.report.stopped)
 
 
-async def show(ledger: Path, name: str | None) -> RunStatus:
+async def show(ledger: LedgerAddress, name: str | None) -> RunStatus:
     """The run `name`, or the only one. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
@@ -90,7 +90,7 @@ async def show(ledger: Path, name: str | None) -> RunStatus:
         return found
 
 
-def worked_on_by(ledger: Path) -> str | None:
+def worked_on_by(ledger: LedgerAddress) -> str | None:
     """Who works on `ledger`, as text for people; None where nobody does."""
     return holder(ledger)
 
@@ -145,7 +145,7 @@ def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
 class _Look(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for all runs that are looked at, and what was found of them by number."""
 
-    path: Path
+    path: LedgerAddress
     now: int
     held_by: str | None
     safe_s: Mapping[int, float]

@@ -7,7 +7,6 @@ somebody works it costs a look every now and then, and where nobody is to be tol
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -22,6 +21,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger, is_made
 from orchestrator.ledger.monitoring.abandonments import OwedNumbers
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.units import SECOND_US
@@ -46,7 +46,7 @@ def asking_targets(targets: Targets) -> frozenset[str]:
 class AbandonmentWatch:
     """Of the ledger at `path`."""
 
-    path: Path
+    path: LedgerAddress
     connection: ConnectionSettings
     """What says who can be told, and where the dashboard is."""
 

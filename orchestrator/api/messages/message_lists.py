@@ -1,7 +1,6 @@
 """What messages are owed to whom, and what became of each: taken, tried again, given up."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 from orchestrator.api.runs.process_commands import beside
@@ -10,6 +9,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.outbox import Message, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.flows import MessageLine, MessagePage, MessageStanding, TargetLine
 
 _PLACE: Final = re.compile(r"p(?P<p>[0-9]{1,18})r(?P<r>[0-9]{1,18})")
@@ -41,7 +41,7 @@ async def message_page(
 
 
 async def messages_list(
-    ledger: Path, *, most: int, waiting: bool = False, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, *, most: int, waiting: bool = False, dependencies: Dependencies | None = None
 ) -> MessagePage:
     """The same of the ledger at that path."""
     async with beside(ledger, dependencies) as opened:

@@ -1,7 +1,6 @@
 """Has messages sent again when somebody asks for that: by whoever works on the ledger, or else by who asks."""
 
 import re
-from pathlib import Path
 from typing import Final
 
 from orchestrator.api.runs.process_commands import beside
@@ -10,6 +9,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.outbox import Messages
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.views.flows import Resent
 
@@ -19,7 +19,7 @@ RESENT_MAX: Final = 100
 _ID: Final = re.compile(r"(?P<table>[pr])(?P<number>[0-9]{1,18})")
 
 
-async def resend_message(ledger: Path, message: str | None, dependencies: Dependencies | None = None) -> int:
+async def resend_message(ledger: LedgerAddress, message: str | None, dependencies: Dependencies | None = None) -> int:
     """Has a message sent again, be it taken or given up, by whoever works on the ledger, now or next; None: all of
     which somebody could not be told. Each goes under its own id. Returns how many.
 
@@ -31,7 +31,7 @@ async def resend_message(ledger: Path, message: str | None, dependencies: Depend
 
 
 async def resend_now(
-    ledger: Path, message: str | None, connection: ConnectionSettings, dependencies: Dependencies | None = None
+    ledger: LedgerAddress, message: str | None, connection: ConnectionSettings, dependencies: Dependencies | None = None
 ) -> Resent:
     """The same, but where nobody works on the ledger this process sends them, with what `connection` says of targets.
     Raises `UsageError` where there is no such message.

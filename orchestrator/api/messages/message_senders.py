@@ -21,6 +21,7 @@ from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.flows.outbox import Message, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of
 from orchestrator.settings.command_names import ledger_words, message_with_commands
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
@@ -29,7 +30,7 @@ from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 class MessageSender:
     """Of one ledger: how a process that has that configuration sends what is owed there."""
 
-    def __init__(self, ledger: Path, connection: ConnectionSettings, dependencies: Dependencies) -> None:
+    def __init__(self, ledger: LedgerAddress, connection: ConnectionSettings, dependencies: Dependencies) -> None:
         self._ledger, self._connection, self._dependencies = ledger, connection, dependencies
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> Delivery:
@@ -52,7 +53,7 @@ class MessageSender:
     async def tell_of_run(self, told: RunMessage) -> Delivery:
         """Sends one of a single run, whose command runs in the folder of the ledger."""
         message = self._outgoing(told, f"run {told.run}", {"run": told.name})
-        folder, environ = self._ledger.parent.absolute(), self._dependencies.environ
+        folder, environ = folder_of(self._ledger).absolute(), self._dependencies.environ
         if told.target and not self._is_program(told.target):
             return await self._to_target(told.target, told.news, message, folder, told.receivers)
         notify = told.target or told.notify

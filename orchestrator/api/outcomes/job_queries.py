@@ -1,7 +1,6 @@
 """The jobs of a run that a filter means, the kinds of its failures, and one job as a whole."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -23,6 +22,7 @@ from orchestrator.ledger.reports.failed_executions import RetriedKindRow
 from orchestrator.ledger.reports.job_queries import Cluster, JobName
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.views.jobs import ClusterRow, Failures, FoundJobs, JobRow
 
@@ -57,7 +57,7 @@ class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
     sample: tuple[JobRow, ...]
 
 
-async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
+async def jobs_list(ledger: LedgerAddress, name: str | None, where: str, limit: int) -> FoundJobs:
     """Up to `limit` jobs of the run `name` that `where` means, in the order in which they were taken in.
 
     Raises `UsageError` where there is no such run, or `where` is no filter.
@@ -87,7 +87,7 @@ def filter_of(where: str, *, now: int) -> Filter:
         raise UsageError(f"the filter cannot be understood: {error}") from None
 
 
-async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
+async def failures(ledger: LedgerAddress, name: str | None, limit: int) -> Failures:
     """The `limit` largest kinds of failures of the run `name`. Raises `UsageError` where there is no such run."""
     async with read_ledger(ledger) as opened:
         return await failures_of(opened, await run_named(opened, name), limit)
@@ -148,7 +148,7 @@ def _retried(
     ]
 
 
-async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
+async def retry_preview(ledger: LedgerAddress, name: str | None, where: str, cluster: str | None) -> JobsPreview:
     """What of the run `name` a retry would queue again: the failed and cancelled jobs that `where` means, of the kind
     that is called `cluster`, or has that number in the list of kinds.
 
@@ -160,7 +160,7 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
         return await jobs_preview(opened, run, where, of=GIVEN_UP)
 
 
-async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPreview:
+async def cancel_preview(ledger: LedgerAddress, name: str | None, where: str) -> JobsPreview:
     """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
         return await jobs_preview(opened, await run_named(opened, name), where, of=UNFINISHED)

@@ -8,10 +8,11 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import Replacement, check_writable, same_file
 from orchestrator.formats.output.coming_files import ComingFile
 from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.stores.object_url import Location, ObjectUrl
 
 
-def check_outputs(ledger: Path, outputs: Iterable[Location]) -> None:
+def check_outputs(ledger: LedgerAddress, outputs: Iterable[Location]) -> None:
     """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
     for path in outputs:
         if not isinstance(path, ObjectUrl) and _is_of_ledger(ledger, path):
@@ -39,7 +40,7 @@ def make_writable(path: Location) -> None:
     check_location(path)
 
 
-def coming_file(path: Location, ledger: Path) -> ComingFile:
+def coming_file(path: Location, ledger: LedgerAddress) -> ComingFile:
     """The coming content of a file or an object. Uploads are noted beside the ledger."""
     if isinstance(path, ObjectUrl):
         from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
@@ -48,17 +49,18 @@ def coming_file(path: Location, ledger: Path) -> ComingFile:
     return Replacement(path)
 
 
-def _is_of_ledger(ledger: Path, path: Path) -> bool:
+def _is_of_ledger(ledger: LedgerAddress, path: Path) -> bool:
     parts = _parts_of_ledger(ledger)
     begins = (str(companion_of(ledger, Companion.INTAKES)), *(f"{part}{os.sep}" for part in parts))
     return os.path.realpath(path).startswith(begins) or any(same_file(path, part) for part in parts)
 
 
-def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
-    return (real_file(ledger), *(companion_of(ledger, each) for each in Companion))
+def _parts_of_ledger(ledger: LedgerAddress) -> Sequence[Path]:
+    own = (real_file(ledger),) if isinstance(ledger, Path) else ()
+    return (*own, *(companion_of(ledger, each) for each in Companion))
 
 
-def own_files(ledger: Path, others: Iterable[Location]) -> Callable[[Path], bool]:
+def own_files(ledger: LedgerAddress, others: Iterable[Location]) -> Callable[[Path], bool]:
     """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
     parts, intakes = _parts_of_ledger(ledger), str(companion_of(ledger, Companion.INTAKES))
     known = {os.path.realpath(path) for path in (*parts, *others) if isinstance(path, Path)}

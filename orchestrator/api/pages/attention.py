@@ -1,7 +1,6 @@
 """What needs a person, found in an open ledger: by kept counts, and a few questions whatever it holds."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -17,13 +16,14 @@ from orchestrator.core.diagnosis.needs import needs
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.pages.needs import NeedLine
 
 RUNS_MAX: Final = 200
 """So many unfinished runs are looked at: the newest."""
 
 
-async def needs_of(ledger: Path) -> tuple[NeedLine, ...]:
+async def needs_of(ledger: LedgerAddress) -> tuple[NeedLine, ...]:
     """What needs a person, of the ledger at that path. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         return tuple(map(need_line, await needs_now(opened, await opened.holder())))

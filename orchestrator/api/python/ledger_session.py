@@ -7,7 +7,6 @@ in flight get their while, and what is in the ledger is all that the next one ne
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -30,6 +29,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_repository import ANSWER_S
 from orchestrator.ledger.commands.command_types import Action, Argument
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 
@@ -84,7 +84,7 @@ class AttachedRun:
 class LedgerSession:
     """What a program has of the ledger at `path`, from `serve` to `stop`: it serves or follows the attached runs."""
 
-    def __init__(self, path: Path, connection: ConnectionSettings, dependencies: Dependencies) -> None:
+    def __init__(self, path: LedgerAddress, connection: ConnectionSettings, dependencies: Dependencies) -> None:
         self.path = path
         self.connection = connection
         self.dependencies = dependencies

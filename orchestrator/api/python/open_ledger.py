@@ -22,9 +22,8 @@ from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger.actions.asker import BY_PYTHON
-from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 from orchestrator.user_code import absolute
 
 
@@ -44,8 +43,8 @@ class OpenLedger:
         self._dependencies = replace(_dependencies or Dependencies(), asked=BY_PYTHON)
         choices = self._chosen({})
         self._connection = connection_of(choices, self._dependencies.environ, key=key)
-        self._path = choices[run_request.LEDGER] or LEDGER_DEFAULT
-        self._place = absolute(self._path)
+        self._path = choices.ledger
+        self._place = self._path if isinstance(self._path, LedgerUrl) else absolute(self._path)
         self._session: LedgerSession | None = None
         self._group: TaskGroup
 

@@ -24,7 +24,7 @@ from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT
 from orchestrator.stores.object_url import location_of
 from orchestrator.user_code import call, each, each_awaited
 
@@ -59,7 +59,7 @@ async def planned(
             source=source,
             endpoint=endpoint,
             members=absolute_members(await names.in_members(choices.members)),
-            ledger=choices[run_request.LEDGER] or LEDGER_DEFAULT,
+            ledger=choices.ledger,
             connection=connection,
             settings=settings_from(choices, options, None),
             body_bytes_max=choices[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,

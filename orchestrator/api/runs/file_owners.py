@@ -5,7 +5,6 @@ another process of the same run may have written it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,6 +20,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import output_settings, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.run_request import partial_of
 from orchestrator.settings.words_and_defaults import OutputFormat
 from orchestrator.stores.object_state import ObjectState
@@ -30,7 +30,7 @@ ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
 
 
-def owner_of(path: Location, known: Sequence[Run], run: Run | None, ledger: Path) -> Run | None:
+def owner_of(path: Location, known: Sequence[Run], run: Run | None, ledger: LedgerAddress) -> Run | None:
     """Which run has written to `path` last, as far as the ledger knows; of two, `run`."""
     owners = [each for each in known if any(same_file(path, file) for file in _files_of(each, path, ledger))]
     return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
@@ -41,7 +41,7 @@ def is_input(path: Location, run: Run) -> bool:
     return any(same_file(path, each) for each in places_of(run.source.splitlines()))
 
 
-def _files_of(run: Run, path: Location, ledger: Path) -> Iterator[Location]:
+def _files_of(run: Run, path: Location, ledger: LedgerAddress) -> Iterator[Location]:
     """The files that a run writes, or has written; of objects that it was split into only `path`, if it is one."""
     settings = run.settings
     if settings.output is not None:

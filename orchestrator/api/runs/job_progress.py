@@ -1,7 +1,6 @@
 """How far the resumable jobs of a run are: what their workers reported last."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -13,6 +12,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.jobs.segments import UnfinishedRow
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.runs.job_progress import JobProgress, RunProgress
 
@@ -20,7 +20,7 @@ LOOK_S: Final = 2.0
 """How often to look whether there is something new, while that is followed."""
 
 
-async def progress(ledger: Path, name: str | None, limit: int) -> RunProgress:
+async def progress(ledger: LedgerAddress, name: str | None, limit: int) -> RunProgress:
     """How far the first `limit` jobs without an outcome are, of the run `name`, or the only one.
 
     Raises `UsageError` where there is no such run, or its jobs are not resumable.
@@ -30,7 +30,7 @@ async def progress(ledger: Path, name: str | None, limit: int) -> RunProgress:
 
 
 async def follow_progress(
-    ledger: Path, name: str | None, limit: int, show: Callable[[RunProgress], None], *, stop: anyio.Event
+    ledger: LedgerAddress, name: str | None, limit: int, show: Callable[[RunProgress], None], *, stop: anyio.Event
 ) -> None:
     """The same at once, and whenever it has changed, to `show`, until each job has its outcome or `stop` is set.
 

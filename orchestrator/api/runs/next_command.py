@@ -7,7 +7,6 @@ is named unless the next command finds it by itself, with the variables of this 
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings, words_for
 from orchestrator.settings.run_request import Configuration, RunRequest
 from orchestrator.settings.setting import Setting
@@ -74,7 +74,9 @@ def retry_command(run: str, request: RunRequest) -> str:
     return _command("retry", run, _ledger(request))
 
 
-def next_command(verb: str, name: str | None, ledger: Path, given: Configuration, *, service_url: str = "") -> str:
+def next_command(
+    verb: str, name: str | None, ledger: LedgerAddress, given: Configuration, *, service_url: str = ""
+) -> str:
     """What to type after a command that was `given` so on `ledger`: `verb`, for the run `name` at `service_url`.
 
     None of `name` is for a verb that takes none, and "" of `service_url` for one that speaks to no service.

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -32,6 +31,7 @@ from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, POOL
 from orchestrator.views.status import RunControl
@@ -61,7 +61,12 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def control(
-    ledger: Path, name: str, action: ControlAction, dependencies: Dependencies | None = None, *, grace_us: int = 0
+    ledger: LedgerAddress,
+    name: str,
+    action: ControlAction,
+    dependencies: Dependencies | None = None,
+    *,
+    grace_us: int = 0,
 ) -> RunControl:
     """Asks `action` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs
     of a run may take so long to their next checkpoint.
@@ -77,7 +82,12 @@ async def control(
 
 
 async def control_run(
-    ledger: Path, name: str, action: ControlAction, dependencies: Dependencies | None = None, *, grace_us: int = 0
+    ledger: LedgerAddress,
+    name: str,
+    action: ControlAction,
+    dependencies: Dependencies | None = None,
+    *,
+    grace_us: int = 0,
 ) -> RunControl:
     """The same of a run, whatever flows are called."""
     argument = CancelledRun(grace_us) if grace_us else None
@@ -125,13 +135,15 @@ _CANNOT: Final = {
 }
 
 
-async def prioritize(ledger: Path, name: str, priority: int, dependencies: Dependencies | None = None) -> RunControl:
+async def prioritize(
+    ledger: LedgerAddress, name: str, priority: int, dependencies: Dependencies | None = None
+) -> RunControl:
     """Gives the run `name` another weight in the turns at its endpoint. Raises like `control`."""
     return await _control(ledger, name, dependencies, Action.PRIORITY, NewPriority(priority))
 
 
 async def retry(
-    ledger: Path, name: str, dependencies: Dependencies | None = None, *, chosen: RetryChoice | None = None
+    ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None, *, chosen: RetryChoice | None = None
 ) -> RunControl:
     """Asks for the failed and cancelled jobs of the run `name` to be queued again, or for those that are `chosen`, with
     settings of their own. Raises like `control`, and `UsageError` for what the service would refuse.
@@ -139,7 +151,7 @@ async def retry(
     return await _control(ledger, name, dependencies, Action.RETRY, chosen or RetryChoice())
 
 
-async def resend(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:
+async def resend(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> RunControl:
     """Asks for the outstanding jobs of the run `name` to be sent anew, since the service has them no more.
 
     Raises like `control`.
@@ -147,7 +159,9 @@ async def resend(ledger: Path, name: str, dependencies: Dependencies | None = No
     return await _control(ledger, name, dependencies, Action.RESEND)
 
 
-async def cancel_jobs(ledger: Path, name: str, where: str, dependencies: Dependencies | None = None) -> RunControl:
+async def cancel_jobs(
+    ledger: LedgerAddress, name: str, where: str, dependencies: Dependencies | None = None
+) -> RunControl:
     """Asks for the unfinished jobs of the run `name` that the filter `where` means to be cancelled. Raises like
     `control`.
     """
@@ -185,7 +199,7 @@ async def refusals_noted(ledger: Ledger, asked: Asker, act: Act) -> AsyncIterato
         raise
 
 
-def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+def beside(ledger: LedgerAddress, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
     """The ledger, opened as `dependencies` say, to leave a word in. Raises like `command_ledger`."""
     given = dependencies or Dependencies()
     return command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
@@ -208,7 +222,11 @@ def _single_endpoint(run: Run, endpoint: str) -> str:
 
 
 async def _control(
-    ledger: Path, name: str, dependencies: Dependencies | None, action: Action, argument: Argument | None = None
+    ledger: LedgerAddress,
+    name: str,
+    dependencies: Dependencies | None,
+    action: Action,
+    argument: Argument | None = None,
 ) -> RunControl:
     async with beside(ledger, dependencies) as opened:
         run = await run_named(opened, name, not_accepted=True)

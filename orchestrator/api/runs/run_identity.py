@@ -21,6 +21,7 @@ from orchestrator.ledger import Ledger, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.addresses.ledger_address import may_exist
 from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -38,7 +39,7 @@ def check_given(request: RunRequest) -> None:
         _check_name(request.name)
     if request.settings is not None:
         _check_settings(request.settings, request)
-    if source is None and not request.ledger.exists():
+    if source is None and not may_exist(request.ledger):
         raise no_ledger(request.ledger)
     if source is not None:
         check_templates(request.reading.templates)

@@ -1,13 +1,13 @@
 """Which run of a ledger somebody means: by its name, by the beginning of it, or, without a name, the only one."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from orchestrator.core.text.name_match import meant_by, nearest
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 NAMES_SHOWN_MAX: Final = 10
 """More names than that are counted."""
@@ -33,14 +33,14 @@ async def run_named(ledger: Ledger, name: str | None, *, not_accepted: bool = Fa
     raise ambiguous_name("run", name, ledger.path, found) if found else unknown_name("run", name, ledger.path, known)
 
 
-def unknown_name(what: str, name: str, ledger: Path, known: Sequence[str]) -> UsageError:
+def unknown_name(what: str, name: str, ledger: LedgerAddress, known: Sequence[str]) -> UsageError:
     """There is no such thing of that name; says which there are, and which one is probably meant."""
     near = nearest(name, known)
     meant = "" if near is None else f"; did you mean {near!r}?"
     return UsageError(f"{ledger}: there is no {what} called {name!r} here{meant or ';'} there is: {_listed(known)}")
 
 
-def ambiguous_name(what: str, name: str, ledger: Path, found: Sequence[str]) -> UsageError:
+def ambiguous_name(what: str, name: str, ledger: LedgerAddress, found: Sequence[str]) -> UsageError:
     """More than one begins like that."""
     return UsageError(f"{ledger}: {name!r} can be any of {len(found):,} {what}s: {_listed(found)}")
 

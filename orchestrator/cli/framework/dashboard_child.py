@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_flags import DASHBOARD, DASHBOARD_ON
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, DashboardSettings
 from orchestrator.settings.setting import setting_of
@@ -59,7 +59,7 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
 class DashboardChild:
     """One that is to be begun at `address`, or wherever it is set otherwise, for the ledger at that path."""
 
-    def __init__(self, address: str, ledger: Path, configuration: str | None) -> None:
+    def __init__(self, address: str, ledger: LedgerAddress, configuration: str | None) -> None:
         self._words = [sys.executable, "-m", "orchestrator", "dashboard", "serve", str(command_flags.JSON)]
         self._words += run_request.LEDGER.words(ledger)
         if address != DASHBOARD_ON:
@@ -129,7 +129,7 @@ async def _end(process: "Process") -> None:
     await process.aclose()
 
 
-def child_of(given: Mapping[str, Any], ledger: Path, configuration: str | None) -> DashboardChild | None:
+def child_of(given: Mapping[str, Any], ledger: LedgerAddress, configuration: str | None) -> DashboardChild | None:
     """The one that the flags ask for, if any."""
     address = given.get(DASHBOARD.name)
     return None if address is None else DashboardChild(address, ledger, configuration)

@@ -11,12 +11,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from orchestrator.cli.framework.flags_to_requests import ledger_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.value_types import Kind
@@ -28,13 +27,11 @@ def run_names(ctx: typer.Context, incomplete: str) -> list[str]:
     Nothing is said where there is none: whoever completes a line has not given the command yet.
     """
     with suppress(Exception):
-        return [
-            name for name in reversed(_names(ledger_of(choose(ctx.params, os.environ)))) if name.startswith(incomplete)
-        ]
+        return [name for name in reversed(_names(choose(ctx.params, os.environ).ledger)) if name.startswith(incomplete)]
     return []
 
 
-def _names(ledger: Path) -> Sequence[str]:
+def _names(ledger: LedgerAddress) -> Sequence[str]:
     import anyio
 
     from orchestrator.api.inspect.status import names

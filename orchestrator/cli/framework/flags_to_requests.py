@@ -27,7 +27,7 @@ from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_request import RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT, LogFormat
 from orchestrator.stores.object_url import Location
 from orchestrator.units import MILLISECOND_US
 
@@ -89,12 +89,16 @@ def serve_request(choices: Choices, environment: Mapping[str, str], *, key_neede
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
     key = service_key(choices, environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
-        ledger=ledger_of(choices),
+        ledger=choices.ledger,
         connection=msgspec.structs.replace(connection, api_key=key),
         log_file=choices[run_request.LOG_FILE],
         log_format=choices[run_request.LOG_FORMAT] or LogFormat.TEXT,
     )
-    if request.log_file is not None and same_file(request.log_file, request.ledger):
+    if (
+        request.log_file is not None
+        and isinstance(request.ledger, Path)
+        and same_file(request.log_file, request.ledger)
+    ):
         raise UsageError(f"{run_request.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another")
     return request
 
@@ -118,7 +122,7 @@ def verify_request(run: str | None, choices: Choices, *, complete: bool) -> Veri
     if complete and output is None:
         raise UsageError(f"--complete needs {run_request.OUTPUT}: which file is to be complete?")
     return VerifyRequest(
-        ledger=ledger_of(choices),
+        ledger=choices.ledger,
         name=run or named,
         output=output,
         errors=errors,
@@ -133,16 +137,11 @@ def doctor_request(name: str | None, choices: Choices, environment: Mapping[str,
     endpoint = choices[run_request.ENDPOINT]
     if endpoint is not None and endpoint.startswith(LOCAL):
         raise UsageError(f"{run_request.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
-    request = DoctorRequest(ledger=ledger_of(choices), name=name, endpoint=endpoint)
+    request = DoctorRequest(ledger=choices.ledger, name=name, endpoint=endpoint)
     if choices.no_profile is not None:  # what the ledger says can be told all the same
         return msgspec.structs.replace(request, no_account=str(choices.no_profile))
     connection = connection_of(choices, environment, among=command_flags.DOCTOR)
     return msgspec.structs.replace(request, connection=connection)
-
-
-def ledger_of(choices: Choices) -> Path:
-    """The ledger's path."""
-    return choices[run_request.LEDGER] or LEDGER_DEFAULT
 
 
 def warnings(request: RunRequest) -> tuple[str, ...]:
@@ -206,7 +205,9 @@ def _outputs(choices: Choices) -> tuple[Location | None, Location | None]:
 
 def _check_files(request: RunRequest) -> None:
     """No file may be two things at once: writing one would destroy the other."""
-    files: list[tuple[str, Location]] = [("the ledger", request.ledger)]
+    files: list[tuple[str, Location]] = []
+    if isinstance(request.ledger, Path):
+        files.append(("the ledger", request.ledger))
     if request.source is not None:
         files += [("the input", each) for each in places_of(request.source.splitlines())]
     if request.output is not None and request.errors is not None:

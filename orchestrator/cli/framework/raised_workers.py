@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from orchestrator.cli.output import streams
 from orchestrator.core.gates.scaling_override import RaisedWorkers
@@ -10,9 +9,10 @@ from orchestrator.core.pods.paid_pod import PaidPod
 from orchestrator.core.service.profiles import with_profile
 from orchestrator.core.text.figures import minute
 from orchestrator.errors import OrchestratorError
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
-async def tell_raised(ledger: Path) -> None:
+async def tell_raised(ledger: LedgerAddress) -> None:
     """Says it in a terminal, unless somebody works on the ledger, who puts them back. Never fails."""
     if not sys.stderr.isatty():
         return

@@ -25,11 +25,11 @@ from orchestrator.cli.framework.crash_reports import (
     write_crash_report,
 )
 from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.raised_workers import tell_raised
 from orchestrator.cli.output import streams
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
@@ -103,7 +103,7 @@ def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | Non
     """Everything between the flags and the exit code of a command about the ledger that was chosen."""
     with exit_if_refused():
         choices = choose(given, os.environ)
-    ledger, as_json = ledger_of(choices), choices.is_on(command_flags.JSON)
+    ledger, as_json = choices.ledger, choices.is_on(command_flags.JSON)
 
     async def work() -> int | None:
         code = await command(choices, ledger=ledger, as_json=as_json)
@@ -114,7 +114,7 @@ def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | Non
     raise typer.Exit(execute(work, ledger=ledger))
 
 
-def execute(work: Work, *, ledger: Path | None = None, needs: str | None = None) -> int:
+def execute(work: Work, *, ledger: LedgerAddress | None = None, needs: str | None = None) -> int:
     """Does `work` on an event loop and returns the exit code: its own, or that of the error which ended it.
 
     `needs` is the module of what a long command does: it is loaded before the command begins.
@@ -158,7 +158,7 @@ def give_back_large_blocks() -> None:
         mallopt(_M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES)
 
 
-def explain(error: BaseException, ledger: Path | None = None) -> int:
+def explain(error: BaseException, ledger: LedgerAddress | None = None) -> int:
     """Tells the user about `error`; returns the exit code. `SystemExit` is not ours and goes on."""
     match leading_failure(error):
         case SystemExit() as cause:
@@ -181,11 +181,11 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
             return _explain_unforeseen(cause, error, ledger)
 
 
-def _explain_unforeseen(cause: BaseException, error: BaseException, ledger: Path | None) -> int:
+def _explain_unforeseen(cause: BaseException, error: BaseException, ledger: LedgerAddress | None) -> int:
     if is_starved(cause):
         streams.complain(STARVED)
         return STARVED_EXIT_CODE
-    folders = (*([ledger.parent] if ledger else []), Path())
+    folders = (*([folder_of(ledger)] if ledger else []), Path())
     streams.complain(defect_message(cause, write_crash_report(error, folders, os.environ)))
     return DEFECT_EXIT_CODE
 

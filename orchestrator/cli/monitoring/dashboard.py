@@ -13,7 +13,6 @@ import typer
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.dashboard_child import ENDS_WITH_INPUT
 from orchestrator.cli.framework.flags import Flags, also, flag, flags_of
-from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.runner import at_ledger, execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
@@ -21,6 +20,7 @@ from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.core.text.figures import rough_lasting
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS, DashboardSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
@@ -61,8 +61,8 @@ def _carry_out(flags: Flags, _command: object) -> None:
         if (log_file := choices[run_request.LOG_FILE]) is not None:
             log_accesses(log_file)
     console = console_for_stderr(quiet=choices.is_on(command_flags.QUIET))
-    work = partial(_serve, ledger_of(choices), settings, console, connection, as_json=choices.is_on(command_flags.JSON))
-    raise typer.Exit(execute(work, ledger=ledger_of(choices), needs="orchestrator.dashboard.process"))
+    work = partial(_serve, choices.ledger, settings, console, connection, as_json=choices.is_on(command_flags.JSON))
+    raise typer.Exit(execute(work, ledger=choices.ledger, needs="orchestrator.dashboard.process"))
 
 
 @commands.command("serve")
@@ -98,7 +98,7 @@ def log_accesses(path: Path) -> None:
 
 
 async def _serve(
-    ledger: Path,
+    ledger: LedgerAddress,
     settings: DashboardSettings,
     console: QuietConsole,
     connection: ConnectionSettings,
@@ -201,7 +201,7 @@ async def dashboard_link(
     url: Url = None,
     *,
     choices: Choices,
-    ledger: Path,
+    ledger: LedgerAddress,
     as_json: bool,
 ) -> None:
     """Make a link that signs somebody in to the dashboard: once, within 5 minutes.
@@ -241,7 +241,7 @@ def show_link(link: "SignInLink", *, as_json: bool) -> None:
 
 @commands.command("key")
 @at_ledger("The key, as JSON.", tells_raised=False)
-async def dashboard_key(*, ledger: Path, as_json: bool) -> None:
+async def dashboard_key(*, ledger: LedgerAddress, as_json: bool) -> None:
     """Print the key with which programs look: `Authorization: Bearer KEY`.
 
     It is for the metrics, and for pages as JSON. It lets nobody act, shows no inputs and outputs, and lasts until the

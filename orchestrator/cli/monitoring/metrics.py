@@ -10,6 +10,7 @@ from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.runner import at_ledger, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, DashboardSettings
 from orchestrator.settings.sources import choose
 
@@ -42,7 +43,7 @@ commands = typer.Typer(
 
 @commands.command("show")
 @at_ledger("The same as JSON: each metric with its values.", tells_raised=False)
-async def metrics_show(*, ledger: Path, as_json: bool) -> None:
+async def metrics_show(*, ledger: LedgerAddress, as_json: bool) -> None:
     """Show every metric as Prometheus reads it.
 
     Example: orchestrator metrics show
@@ -57,7 +58,7 @@ async def metrics_show(*, ledger: Path, as_json: bool) -> None:
 
 @commands.command("write")
 @at_ledger("What was written, as JSON.", tells_raised=False)
-async def metrics_write(target: Target, *, ledger: Path, as_json: bool) -> None:
+async def metrics_write(target: Target, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Write every metric to a file, which appears whole: for the textfile collector of the node exporter.
 
     Example: orchestrator metrics write /var/lib/node_exporter/orchestrator.prom

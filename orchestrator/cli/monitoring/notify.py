@@ -1,7 +1,6 @@
 """`orchestrator notify`: whom messages reach, what is owed, and sending it again."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +10,7 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _shared = at_ledger("JSON on standard output.")
 
 @commands.command("list")
 @_shared
-async def notify_list(most: Number = 50, waiting: Waiting = False, *, ledger: Path, as_json: bool) -> None:
+async def notify_list(most: Number = 50, waiting: Waiting = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show messages, the latest first: to whom, how often it was tried, and what is in the way.
 
     Example: orchestrator notify list --waiting
@@ -49,7 +49,7 @@ async def notify_list(most: Number = 50, waiting: Waiting = False, *, ledger: Pa
 
 @commands.command("test")
 @_shared
-async def notify_test(target: Target, *, ledger: Path, as_json: bool, choices: Choices) -> int:  # noqa: ARG001
+async def notify_test(target: Target, *, ledger: LedgerAddress, as_json: bool, choices: Choices) -> int:  # noqa: ARG001
     """Send a target a message now. Exits with 1 where it does not take it.
 
     Example: orchestrator notify test ops
@@ -64,7 +64,7 @@ async def notify_test(target: Target, *, ledger: Path, as_json: bool, choices: C
 
 @commands.command("resend")
 @_shared
-async def notify_resend(message: MessageId = None, *, ledger: Path, as_json: bool, choices: Choices) -> int:
+async def notify_resend(message: MessageId = None, *, ledger: LedgerAddress, as_json: bool, choices: Choices) -> int:
     """Send messages again, under their ids: one, be it taken or given up, or all of which somebody could not be told.
 
     Whoever works on the ledger sends them; where nobody does, this command. It exits with 1 where one is not taken.

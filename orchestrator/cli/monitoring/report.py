@@ -13,6 +13,7 @@ from orchestrator.cli.output import streams
 from orchestrator.core.text.figures import size_text
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, PAYLOADS, REDACT, DashboardSettings
 from orchestrator.settings.sources import choose
 
@@ -32,7 +33,7 @@ Target = Annotated[
 
 
 @at_ledger("What the report says, as one JSON object.", PAYLOADS, REDACT, tells_raised=False)
-async def report(name: Of, output: Target = None, *, flags: Flags, ledger: Path, as_json: bool) -> None:
+async def report(name: Of, output: Target = None, *, flags: Flags, ledger: LedgerAddress, as_json: bool) -> None:
     """Write to one HTML file how a run or a flow stands.
 
     It holds the verdict, figures, charts, failures, holds and settings.

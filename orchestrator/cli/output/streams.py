@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import IO, Final, NoReturn
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from orchestrator.cli.output import theme
 from orchestrator.core.text.wording import visible, visible_json
 from orchestrator.errors import StoppedError, flag_name, with_settings_named
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import ledger_words, with_ledger
 from orchestrator.views.json_values import as_printed
 
@@ -125,7 +125,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def speak_of(ledger: Path | None) -> None:
+def speak_of(ledger: LedgerAddress | None) -> None:
     """Commands that sentences name are told from now on that they are about this ledger."""
     _ledger_words[:] = () if ledger is None else ledger_words(ledger)
 

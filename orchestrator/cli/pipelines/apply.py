@@ -9,6 +9,7 @@ import typer
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ HEADINGS: Final = ("FIRE", "FLOW", "FILES")
 
 
 @at_ledger("A JSON array with an object for each file.")
-async def apply(files: Files, check: Check = False, *, choices: Choices, ledger: Path, as_json: bool) -> None:
+async def apply(files: Files, check: Check = False, *, choices: Choices, ledger: LedgerAddress, as_json: bool) -> None:
     """Check the files of pipelines, and record new versions of them.
 
     Their next fires are shown.

@@ -1,7 +1,6 @@
 """`orchestrator flows`: which there are, and how they stand."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.figures import minute, money
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _shared = at_ledger("JSON on standard output.")
 @commands.command("list")
 @_shared
 async def flows_list(
-    name: SomePipeline = None, state: States = None, most: Number = 20, *, ledger: Path, as_json: bool
+    name: SomePipeline = None, state: States = None, most: Number = 20, *, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Show flows and how they stand, newest fires first.
 
@@ -67,7 +67,7 @@ async def flows_list(
 
 @commands.command("show")
 @_shared
-async def flow_show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
+async def flow_show(flow: FlowName, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left.
 
     Example: orchestrator flows show captions@20260329T003000Z
@@ -79,7 +79,7 @@ async def flow_show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
 
 @commands.command("lineage")
 @_shared
-async def flow_lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_json: bool) -> None:
+async def flow_lineage(flow: FlowName, custom_id: RowId, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show what a row of a flow was made of, and what has become of it, stage by stage.
 
     Example: orchestrator flows lineage captions@20260329T003000Z night-17
@@ -92,7 +92,7 @@ async def flow_lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_jso
 @commands.command("rerun")
 @_shared
 async def flow_rerun(
-    flow: FlowName, from_: FromStage, failed: OnlyFailed = False, *, ledger: Path, as_json: bool
+    flow: FlowName, from_: FromStage, failed: OnlyFailed = False, *, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are.
 
@@ -105,7 +105,7 @@ async def flow_rerun(
 
 @commands.command("backfills")
 @_shared
-async def flow_backfills(name: SomePipeline = None, *, ledger: Path, as_json: bool) -> None:
+async def flow_backfills(name: SomePipeline = None, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show the backfills that have not ended, each as one line: flows done, speed, time left, and what was spent.
 
     Example: orchestrator flows backfills captions

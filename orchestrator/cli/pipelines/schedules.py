@@ -1,7 +1,6 @@
 """`orchestrator schedules`: how schedules stand, what fires next, what fired, and what is wrong."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
     from orchestrator.views.flows import (
@@ -47,7 +47,7 @@ _shared = at_ledger("JSON on standard output.")
 
 @commands.command("list")
 @_shared
-async def schedules_list(*, ledger: Path, as_json: bool) -> None:
+async def schedules_list(*, ledger: LedgerAddress, as_json: bool) -> None:
     """Show every pipeline: when it fires next, and how its last flow ended.
 
     Example: orchestrator schedules
@@ -59,7 +59,7 @@ async def schedules_list(*, ledger: Path, as_json: bool) -> None:
 
 @commands.command("next")
 @_shared
-async def schedules_next(name: SomeName = None, most: Number = 10, *, ledger: Path, as_json: bool) -> None:
+async def schedules_next(name: SomeName = None, most: Number = 10, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show the next fires, of one pipeline or of all.
 
     Example: orchestrator schedules next captions
@@ -71,7 +71,7 @@ async def schedules_next(name: SomeName = None, most: Number = 10, *, ledger: Pa
 
 @commands.command("history")
 @_shared
-async def schedules_history(name: Name, most: Number = 20, *, ledger: Path, as_json: bool) -> None:
+async def schedules_history(name: Name, most: Number = 20, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show what fired and what did not, newest first, and the command that makes up for it.
 
     Example: orchestrator schedules history captions
@@ -83,7 +83,7 @@ async def schedules_history(name: Name, most: Number = 20, *, ledger: Path, as_j
 
 @commands.command("check")
 @_shared
-async def schedules_check(name: SomeName = None, *, ledger: Path, as_json: bool) -> int:
+async def schedules_check(name: SomeName = None, *, ledger: LedgerAddress, as_json: bool) -> int:
     """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told.
 
     Example: orchestrator schedules check
@@ -95,7 +95,9 @@ async def schedules_check(name: SomeName = None, *, ledger: Path, as_json: bool)
 
 @commands.command("pause")
 @_shared
-async def schedules_pause(name: Name, note: Note = "", until: Until = None, *, ledger: Path, as_json: bool) -> None:
+async def schedules_pause(
+    name: Name, note: Note = "", until: Until = None, *, ledger: LedgerAddress, as_json: bool
+) -> None:
     """Fire no more, until somebody continues it or a time comes; flows that there are go on.
 
     Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
@@ -109,7 +111,7 @@ async def schedules_pause(name: Name, note: Note = "", until: Until = None, *, l
 
 @commands.command("continue")
 @_shared
-async def schedules_continue(name: Name, catch_up: CatchUp = False, *, ledger: Path, as_json: bool) -> None:
+async def schedules_continue(name: Name, catch_up: CatchUp = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Fire again; what was due during the pause is left out, unless it is to be made up for.
 
     Example: orchestrator schedules continue captions --catch-up
@@ -123,7 +125,7 @@ async def schedules_continue(name: Name, catch_up: CatchUp = False, *, ledger: P
 
 @commands.command("remove")
 @_shared
-async def schedules_remove(name: Name, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+async def schedules_remove(name: Name, yes: Yes = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back.
 
     Example: orchestrator schedules remove captions
@@ -135,7 +137,7 @@ async def schedules_remove(name: Name, yes: Yes = False, *, ledger: Path, as_jso
     _show_changed(found, f"{name} fires no more; apply its file to bring it back", as_json=as_json)
 
 
-def show_schedules(found: "Sequence[ScheduleStatus]", ledger: Path, *, as_json: bool) -> None:
+def show_schedules(found: "Sequence[ScheduleStatus]", ledger: LedgerAddress, *, as_json: bool) -> None:
     """Prints when pipelines fire next, or why not."""
     tables.put_list(
         found,

@@ -2,7 +2,6 @@
 
 import sys
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -17,6 +16,7 @@ from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ServeRequest
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ async def backfill(
     again: Again = False,
     yes: Yes = False,
     *,
-    ledger: Path,
+    ledger: LedgerAddress,
     as_json: bool,
 ) -> None:
     """Ask for the flows of a past time; how many is shown first.

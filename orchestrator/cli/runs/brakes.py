@@ -1,7 +1,6 @@
 """`orchestrator brakes`: show and set the brakes of a run, also while it goes on."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -14,6 +13,7 @@ from orchestrator.cli.runs.control import when_set
 from orchestrator.core.gates.costs import Cost
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ commands = typer.Typer(
 
 @commands.command("show")
 @at_ledger(_JSON)
-async def brakes(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+async def brakes(name: flags.OnlyRun = None, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding.
 
     Example: orchestrator brakes show prompts
@@ -43,7 +43,7 @@ async def brakes(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> 
 
 @commands.command("set")
 @at_ledger(_JSON, *run_settings.BRAKES)
-async def brakes_set(name: flags.RunName, *, choices: Choices, ledger: Path, as_json: bool) -> None:
+async def brakes_set(name: flags.RunName, *, choices: Choices, ledger: LedgerAddress, as_json: bool) -> None:
     """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
 
     `off` takes one away.

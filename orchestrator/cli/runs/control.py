@@ -4,7 +4,6 @@ The first three are verbs of `orchestrator runs`, too.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -20,6 +19,7 @@ from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.views.status import RunControl
 
@@ -45,7 +45,7 @@ _shared = at_ledger(JSON)
 
 
 @_shared
-async def pause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
+async def pause(name: flags.RunName, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Send no more jobs of a run.
 
     What is at the service is still collected.
@@ -56,7 +56,7 @@ async def pause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
 
 
 @_shared
-async def unpause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
+async def unpause(name: flags.RunName, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Lift a pause, or end the cancelling of a run.
 
     Example: orchestrator unpause prompts
@@ -65,7 +65,9 @@ async def unpause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
 
 
 @_shared
-async def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+async def cancel(
+    name: flags.RunName, grace: Grace = None, yes: Yes = False, *, ledger: LedgerAddress, as_json: bool
+) -> None:
     """Cancel what a run has not finished, here and at the service.
 
     Results that still arrive count.
@@ -88,7 +90,9 @@ async def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False, *, 
     await _control(ledger, name, ControlAction.CANCEL, grace_us=grace_us, as_json=as_json)
 
 
-async def _control(ledger: Path, name: str, action: ControlAction, *, grace_us: int = 0, as_json: bool) -> None:
+async def _control(
+    ledger: LedgerAddress, name: str, action: ControlAction, *, grace_us: int = 0, as_json: bool
+) -> None:
     from orchestrator.api.runs.process_commands import control
 
     found = await control(ledger, name, action, grace_us=grace_us)
@@ -96,7 +100,7 @@ async def _control(ledger: Path, name: str, action: ControlAction, *, grace_us: 
 
 
 @_shared
-async def priority(name: flags.RunName, weight: Weight, *, ledger: Path, as_json: bool) -> None:
+async def priority(name: flags.RunName, weight: Weight, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Give a run another weight beside the other runs of its endpoint.
 
     Example: orchestrator runs priority prompts 5
@@ -114,7 +118,7 @@ def unfinished_text(jobs: Mapping[str, int]) -> str:
 
 @_shared
 async def resend(
-    name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False, *, ledger: Path, as_json: bool
+    name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False, *, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby, starmap
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from orchestrator.core.text.figures import lasting, second
 from orchestrator.core.text.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.jobs import ClusterRow, FoundJobs, JobRow, WholeJob
 
@@ -59,7 +59,12 @@ commands = typer.Typer(
 @commands.command("list")
 @at_ledger("One JSON array on standard output.")
 async def jobs_list(
-    name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT, *, ledger: Path, as_json: bool
+    name: options.OnlyRun = None,
+    where: options.Where = "",
+    limit: Limit = LIMIT,
+    *,
+    ledger: LedgerAddress,
+    as_json: bool,
 ) -> None:
     """List the jobs of a run that a filter means, in the order in which they were taken in.
 
@@ -80,7 +85,7 @@ async def jobs_list(
 
 @commands.command("show")
 @at_ledger("One JSON object on standard output.")
-async def job_show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: bool) -> None:
+async def job_show(job: RunAndJob, raw: Raw = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show one job: how it stands, all that happened to it and when, its input and its output.
 
     Example: orchestrator jobs show prompts night-17
@@ -103,7 +108,7 @@ commands.command(hidden=True)(retry)
 @commands.command("cancel")
 @at_ledger("One JSON object on standard output.")
 async def cancel_jobs(
-    name: options.RunName, where: options.Where = "", yes: Yes = False, *, ledger: Path, as_json: bool
+    name: options.RunName, where: options.Where = "", yes: Yes = False, *, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on.
 
@@ -125,7 +130,9 @@ async def cancel_jobs(
 
 
 @at_ledger("One JSON array on standard output.")
-async def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS, *, ledger: Path, as_json: bool) -> None:
+async def failures(
+    name: options.OnlyRun = None, limit: Limit = CLUSTERS, *, ledger: LedgerAddress, as_json: bool
+) -> None:
     """Show a run's failures by their kinds, and which to try again.
 
     Of each kind: how many, since when, what they say, and jobs to try.

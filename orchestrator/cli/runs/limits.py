@@ -1,7 +1,6 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
 import typer
@@ -19,6 +18,7 @@ from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.core.text.figures import minute
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
@@ -53,7 +53,7 @@ _shared = at_ledger("The limits as JSON on standard output.")
 
 @commands.command("show")
 @_shared
-async def limits(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
+async def limits(name: SomeRun = None, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show the limits of each endpoint and how much of them is used now.
 
     Example: orchestrator limits show
@@ -66,7 +66,13 @@ async def limits(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
 @commands.command("set")
 @_shared
 async def limits_set(
-    name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices, ledger: Path, as_json: bool
+    name: flags.RunName,
+    rules: Rules,
+    endpoint: AtEndpoint = None,
+    *,
+    choices: Choices,
+    ledger: LedgerAddress,
+    as_json: bool,
 ) -> None:
     """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset.
 
@@ -86,7 +92,7 @@ async def limits_reset(
     endpoint: AtEndpoint = None,
     *,
     choices: Choices,
-    ledger: Path,
+    ledger: LedgerAddress,
     as_json: bool,
 ) -> None:
     """Forget what was set: the limits are again those that the run was started with.
@@ -100,7 +106,7 @@ async def limits_reset(
     show_limits_changed(await limits_reset(ledger, name, chosen, endpoint=endpoint), "reset", as_json=as_json)
 
 
-def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: bool) -> None:
+def show_limits(found: Sequence[EndpointLimitStatus], ledger: LedgerAddress, *, as_json: bool) -> None:
     """Prints the limits of each endpoint."""
     if as_json:
         streams.put_json(found)
@@ -121,7 +127,7 @@ def limits_of(rules: Sequence[str]) -> Mapping[Operation, Limit]:
     return chosen
 
 
-async def _id_of(name: str, endpoint: str | None, choices: Choices, ledger: Path) -> str | None:
+async def _id_of(name: str, endpoint: str | None, choices: Choices, ledger: LedgerAddress) -> str | None:
     """The id of an endpoint of the run: the account is asked only about what is none."""
     from orchestrator.api.admin.limits import limits
 

@@ -1,7 +1,6 @@
 """`orchestrator progress`: how far resumable jobs are."""
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,6 +12,7 @@ from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import shortened
 from orchestrator.settings import connection_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Follow = Annotated[
 
 @at_ledger("A JSON array, or with `--follow` a line for each job whenever it has changed.")
 async def progress(
-    name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT, *, ledger: Path, as_json: bool
+    name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT, *, ledger: LedgerAddress, as_json: bool
 ) -> int:
     """Show how far the resumable jobs of a run are.
 

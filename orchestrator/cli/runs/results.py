@@ -1,7 +1,6 @@
 """`orchestrator results`: the results of a run so far as lines, once or as they come."""
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -15,6 +14,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import output_settings, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ResultsRequest
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.outputs.save_settings import SAVE
@@ -68,7 +68,7 @@ async def results(
     follow: Follow = False,
     *,
     choices: Choices,
-    ledger: Path,
+    ledger: LedgerAddress,
 ) -> None:
     """Print or write a run's results so far, also while it runs.
 
@@ -117,7 +117,7 @@ async def results(
         streams.say(f"{name or 'the run'} has no {'such ' if where else ''}{what}{'' if follow else ' yet'}")
 
 
-async def save_first(ledger: Path, name: str | None, choices: Choices) -> None:
+async def save_first(ledger: LedgerAddress, name: str | None, choices: Choices) -> None:
     """Makes files of members of a run's results, where its flag asks for that, and says of how many: what a file says
     is for runs. Raises as `save_outputs`.
     """
@@ -132,7 +132,7 @@ async def save_first(ledger: Path, name: str | None, choices: Choices) -> None:
 
 
 async def write_run_files(
-    ledger: Path,
+    ledger: LedgerAddress,
     name: str | None,
     output: Location | None,
     errors: Location | None,

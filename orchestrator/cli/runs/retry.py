@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -19,6 +18,7 @@ from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
@@ -71,7 +71,7 @@ async def retry(
     yes: Yes = False,
     *,
     choices: Choices,
-    ledger: Path,
+    ledger: LedgerAddress,
     as_json: bool,
 ) -> None:
     """Queue failed and cancelled jobs of a run again.
@@ -107,14 +107,14 @@ async def retry(
         streams.say(f"start it: {start_command(found, run.service_url, ledger, choices.configuration)}")
 
 
-def start_command(found: RunControl, service_url: str, ledger: Path, configuration: Configuration) -> str:
+def start_command(found: RunControl, service_url: str, ledger: LedgerAddress, configuration: Configuration) -> str:
     """What works on the run; where it is a stage's, the other stages of its flow go on, too."""
     starting = partial(next_command, ledger=ledger, given=configuration)
     is_alone = found.flow is None
     return starting("resume", found.run, service_url=service_url) if is_alone else starting("tick", None)
 
 
-async def _nothing(name: str, ledger: Path, *, as_json: bool) -> None:
+async def _nothing(name: str, ledger: LedgerAddress, *, as_json: bool) -> None:
     from orchestrator.api.inspect.status import show
 
     told = f"{name} has no failed or cancelled jobs; nothing to retry"

@@ -1,6 +1,5 @@
 """`orchestrator runs recheck`: what was collected is judged by what the run takes for a result now."""
 
-from pathlib import Path
 from typing import Annotated
 
 from orchestrator.api.runs.keyword_options import VALIDATORS
@@ -12,6 +11,7 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import JSON
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.sources import Choices
 
 DryRun = Annotated[bool, flags.option(command_flags.DRY_RUN, "Only say how many jobs it would change.")]
@@ -19,7 +19,13 @@ DryRun = Annotated[bool, flags.option(command_flags.DRY_RUN, "Only say how many 
 
 @at_ledger(JSON, *VALIDATORS)
 async def recheck(
-    name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices, ledger: Path, as_json: bool
+    name: flags.RunName,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    *,
+    choices: Choices,
+    ledger: LedgerAddress,
+    as_json: bool,
 ) -> None:
     """Judge a run's outputs anew: by other validators, or by its own as their files are now.
 

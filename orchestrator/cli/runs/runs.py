@@ -1,7 +1,6 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -20,6 +19,7 @@ from orchestrator.cli.runs.revalidate import recheck
 from orchestrator.cli.runs.status import runs_list, runs_show
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_flags, output_settings, run_request
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.sources import Choices
@@ -64,7 +64,7 @@ commands.command(hidden=True)(retry)
 
 @commands.command()
 @at_ledger(_JSON)
-async def rename(name: options.RunName, to: NewName, *, ledger: Path, as_json: bool) -> None:
+async def rename(name: options.RunName, to: NewName, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Give a run another name; whoever serves it goes on.
 
     Example: orchestrator runs rename prompts captions
@@ -79,7 +79,7 @@ async def rename(name: options.RunName, to: NewName, *, ledger: Path, as_json: b
 
 @commands.command()
 @at_ledger(_JSON)
-async def delete(name: options.RunName, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+async def delete(name: options.RunName, yes: Yes = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Delete a run with its inputs and results, once nothing of it is at the service.
 
     Example: orchestrator runs delete prompts
@@ -99,7 +99,7 @@ async def delete(name: options.RunName, yes: Yes = False, *, ledger: Path, as_js
 @commands.command()
 @at_ledger(_JSON, *_WRITTEN, SAVE, output=_OUTPUT, save=SAVE_FIRST)
 async def export(
-    name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices, ledger: Path, as_json: bool
+    name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter.
 

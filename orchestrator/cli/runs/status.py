@@ -1,7 +1,6 @@
 """`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -30,6 +29,7 @@ from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
 from orchestrator.core.text.figures import minute, percent, rate, second
 from orchestrator.errors import UsageError
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
@@ -72,7 +72,7 @@ _every = at_ledger("One JSON array on standard output.", tells_raised=False)
 
 @_every
 async def status(
-    name: SomeRun = None, every: Every = False, needs: Needs = False, *, ledger: Path, as_json: bool
+    name: SomeRun = None, every: Every = False, needs: Needs = False, *, ledger: LedgerAddress, as_json: bool
 ) -> None:
     """Show the runs of a ledger and how they stand.
 
@@ -90,12 +90,12 @@ async def status(
 
 
 @_every
-async def runs_list(every: Every = False, *, ledger: Path, as_json: bool) -> None:
+async def runs_list(every: Every = False, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
     await _show(None, every, ledger, as_json)
 
 
-async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> None:
+async def _show(name: str | None, every: bool, ledger: LedgerAddress, as_json: bool) -> None:
     from orchestrator.api.inspect.status import latest, show, status
     from orchestrator.api.pages.attention import needs_of
 
@@ -114,7 +114,7 @@ async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> N
             streams.say(needs_line(needs))
 
 
-async def _show_needs(ledger: Path, as_json: bool) -> None:
+async def _show_needs(ledger: LedgerAddress, as_json: bool) -> None:
     from orchestrator.api.pages.attention import needs_of
 
     needs = await needs_of(ledger)
@@ -127,7 +127,7 @@ async def _show_needs(ledger: Path, as_json: bool) -> None:
 
 
 @at_ledger("One JSON object on standard output.")
-async def runs_show(name: options.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+async def runs_show(name: options.OnlyRun = None, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Show one run: how it stands, where it sends its jobs, and where its input came from.
 
     Example: orchestrator runs show prompts

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,6 +12,7 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr, progress_line
 from orchestrator.cli.output.status_texts import total
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.status import Snapshot
 
 LINE_EVERY_S: Final = 1.0
@@ -20,7 +20,7 @@ LINE_EVERY_S: Final = 1.0
 
 
 @at_ledger("How it stands as JSON lines, whenever that has changed.")
-async def watch(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> int:
+async def watch(name: flags.OnlyRun = None, *, ledger: LedgerAddress, as_json: bool) -> int:
     """Show how a run goes on; Ctrl-C ends the watching only.
 
     It ends once each job has its outcome.

@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from orchestrator.cli.framework.endpoint_names import endpoint_id, is_looked_up
-from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import api_output
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import OrchestratorError
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, may_exist
 from orchestrator.settings.sources import Choices
 from orchestrator.views.status import RunStatus
 
@@ -46,18 +45,18 @@ async def reach(endpoint: str, account: "Account", choices: Choices) -> tuple["E
     its_id = await endpoint_id(endpoint, account) if is_looked_up(endpoint, choices) else endpoint
     jobs, as_json = account.service.endpoint(its_id), choices.is_on(command_flags.JSON)
     shown = Shown(as_json, quiet=as_json or choices.is_on(command_flags.QUIET))
-    ledger = ledger_of(choices)
+    ledger = choices.ledger
 
     def say_within() -> None:
         jobs.on_request(None)
-        if ledger.exists() and _worked_on_by(ledger):
+        if may_exist(ledger) and _worked_on_by(ledger):
             shown.say(WITHIN)
 
     jobs.on_request(say_within)
     return jobs, shown
 
 
-def _worked_on_by(ledger: Path) -> str | None:
+def _worked_on_by(ledger: LedgerAddress) -> str | None:
     from orchestrator.api.inspect.status import worked_on_by
 
     return worked_on_by(ledger)
@@ -84,7 +83,7 @@ def show_job(record: "JobRecord", shown: Shown) -> int:
     return JOB_FAILED_EXIT_CODE if record.finished and record.status != "COMPLETED" else 0
 
 
-async def stakes(ledger: Path, endpoint: "EndpointJobs") -> list[str]:
+async def stakes(ledger: LedgerAddress, endpoint: "EndpointJobs") -> list[str]:
     """What purging would do to the runs of the ledger."""
     from orchestrator.api.inspect.status import status
 
@@ -104,6 +103,6 @@ def _at_service(run: RunStatus) -> int:
     return sum(run.jobs.get(state, 0) for state in ("submitting", "uncertain", "outstanding"))
 
 
-def _stake(run: RunStatus, ledger: Path, at_service: int) -> str:
+def _stake(run: RunStatus, ledger: LedgerAddress, at_service: int) -> str:
     jobs = counted(at_service, "job")
     return f"run {run.run} of {ledger} has {jobs} at this endpoint; those that still wait in its queue go, too"

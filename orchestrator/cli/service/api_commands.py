@@ -13,7 +13,6 @@ import typer
 
 from orchestrator.api.runs.service_connection import connection_of
 from orchestrator.cli.framework.flags import flags_of
-from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.service_access import Interface, Yes, at_account, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import api_output
@@ -24,6 +23,7 @@ from orchestrator.core.text.durations import Policy, parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings, run_request
+from orchestrator.settings.addresses.ledger_address import may_exist
 from orchestrator.settings.connection_settings import own_keys
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_settings import ALLOW_ENV
@@ -230,8 +230,8 @@ async def api_purge(endpoint: EndpointId, yes: Yes = False, *, choices: Choices,
     Example: orchestrator api purge abc123
     """
     jobs, shown = await reach(endpoint, account, choices)
-    ledger = ledger_of(choices)
-    for line in await stakes(ledger, jobs) if ledger.exists() else ():
+    ledger = choices.ledger
+    for line in await stakes(ledger, jobs) if may_exist(ledger) else ():
         streams.warn(line)
     confirm(f"take every waiting job out of the queue of {jobs.id}?", yes=yes)
     purged = await jobs.purge_queue()

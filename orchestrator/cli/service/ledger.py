@@ -10,6 +10,7 @@ from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.figures import second
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _shared = at_ledger("One JSON object on standard output.")
 
 @commands.command("info")
 @_shared
-async def ledger_info(*, ledger: Path, as_json: bool) -> None:
+async def ledger_info(*, ledger: LedgerAddress, as_json: bool) -> None:
     """Show how large a ledger is, what it holds, and who works on it.
 
     Example: orchestrator ledger info
@@ -47,7 +48,7 @@ async def ledger_info(*, ledger: Path, as_json: bool) -> None:
 
 @commands.command("backup")
 @_shared
-async def ledger_backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
+async def ledger_backup(copy: Copy, *, ledger: LedgerAddress, as_json: bool) -> None:
     """Write a copy of a ledger as it stands, also while it is in use.
 
     Example: orchestrator ledger backup copy.db
@@ -62,7 +63,7 @@ async def ledger_backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
 
 @commands.command("compact")
 @_shared
-async def ledger_compact(*, ledger: Path, as_json: bool) -> None:
+async def ledger_compact(*, ledger: LedgerAddress, as_json: bool) -> None:
     """Give the unused room of a ledger back to the disk, while nobody works on it.
 
     Example: orchestrator ledger compact
@@ -104,7 +105,7 @@ BUSY_EXIT_CODE = 4
 
 
 @at_ledger("What came of it, as JSON.")
-async def stop(*, ledger: Path, as_json: bool) -> int:
+async def stop(*, ledger: LedgerAddress, as_json: bool) -> int:
     """End the process that works on a ledger, as Ctrl-C there would.
 
     Those that wait for its place end, too. Its runs go on with `resume` or `serve`. To hold one run only, see

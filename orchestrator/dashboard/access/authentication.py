@@ -3,7 +3,6 @@ reaches us.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from starlette.requests import HTTPConnection
@@ -15,6 +14,7 @@ from orchestrator.dashboard.access.tokens import Person, Tokens
 from orchestrator.dashboard.access.wrong_key_limit import WrongKeys
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.asker import user_name
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 
 PROGRAM: Final = Person(name="a program", may_act=False)
@@ -93,7 +93,7 @@ class Visitors:
         return None
 
 
-def visitors_of(ledger: Path, settings: DashboardSettings, clock: Clock) -> Visitors:
+def visitors_of(ledger: LedgerAddress, settings: DashboardSettings, clock: Clock) -> Visitors:
     """Those of the dashboard of that ledger. Raises `UsageError` for settings that would let anybody in, and
     `StorageError` where its key cannot be kept.
     """

@@ -15,6 +15,7 @@ from typing import Final
 
 from orchestrator.errors import StorageError
 from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 KEY_BYTES: Final = 32
 LINKS_MAX: Final = 1_000
@@ -26,7 +27,7 @@ _DIGEST_CHARS: Final = 32
 class KeyFolder:
     """Where the secrets of the dashboard of one ledger are."""
 
-    def __init__(self, ledger: Path) -> None:
+    def __init__(self, ledger: LedgerAddress) -> None:
         self._folder = companion_of(ledger, Companion.DASHBOARD_KEYS)
 
     def key(self) -> bytes:

@@ -5,10 +5,8 @@ this program knows: somebody may have removed it, put another one in its place, 
 cannot be read is said by each page until it can be.
 """
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import anyio
@@ -16,6 +14,8 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.errors import OrchestratorError, TookTooLongError, message_of
 from orchestrator.ledger import Connect, Ledger, holder, no_ledger, read_ledger
+from orchestrator.settings.addresses.companions import file_identity
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 READS_AT_ONCE: Final = 4
 """So many pages are read at once; others wait for their turn."""
@@ -38,7 +38,7 @@ class Version(NamedTuple):
 class _Open:
     """One ledger while it is open, and who uses it."""
 
-    def __init__(self, ledger: Ledger, file: os.stat_result, structure: int, number: int) -> None:
+    def __init__(self, ledger: Ledger, file: object, structure: int, number: int) -> None:
         self.ledger = ledger
         self.file = file
         self.structure = structure
@@ -51,7 +51,7 @@ class _Open:
 class LedgerReader:
     """Hands out the ledger at `path`. Made by `open_reader`."""
 
-    def __init__(self, path: Path, clock: Clock, connect: Connect | None) -> None:
+    def __init__(self, path: LedgerAddress, clock: Clock, connect: Connect | None) -> None:
         self.path = path
         self._clock = clock
         self._connect = connect
@@ -103,17 +103,11 @@ class LedgerReader:
             return self._current
 
     async def _still_fits(self, current: _Open) -> bool:
-        try:
-            file = self.path.stat()
-        except OSError:
-            return False
-        return os.path.samestat(file, current.file) and await current.ledger.structure() == current.structure
+        return file_identity(self.path) == current.file and await current.ledger.structure() == current.structure
 
     async def _open(self) -> _Open:
-        try:
-            file = self.path.stat()
-        except OSError:
-            raise no_ledger(self.path) from None
+        if (file := file_identity(self.path)) is None:
+            raise no_ledger(self.path)
         async with AsyncExitStack() as stack:
             ledger = await stack.enter_async_context(
                 read_ledger(self.path, clock=self._clock, connect=self._connect, patience_s=READ_S_MAX)
@@ -133,7 +127,9 @@ class LedgerReader:
 
 
 @asynccontextmanager
-async def open_reader(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[LedgerReader]:
+async def open_reader(
+    path: LedgerAddress, *, clock: Clock, connect: Connect | None = None
+) -> AsyncIterator[LedgerReader]:
     """What reads the ledger at `path`, whether or not there is one yet."""
     reader = LedgerReader(path, clock, connect)
     try:

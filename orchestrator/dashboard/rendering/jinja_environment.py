@@ -15,6 +15,7 @@ from jinja2.bccache import Bucket, BytecodeCache
 from orchestrator.dashboard.charts.chart_functions import chart_functions
 from orchestrator.dashboard.rendering.action_button import action
 from orchestrator.dashboard.rendering.template_filters import filters, printed
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 ROOM: Final = Path(__file__).parent.parent
 TEMPLATES: Final = ROOM / "templates"
@@ -42,7 +43,7 @@ class CompiledTemplates(BytecodeCache):
 _COMPILED: Final = CompiledTemplates()
 
 
-def environment(ledger: Path, zone: tzinfo, templates: Sequence[Path] = (TEMPLATES,)) -> Environment:
+def environment(ledger: LedgerAddress, zone: tzinfo, templates: Sequence[Path] = (TEMPLATES,)) -> Environment:
     """What templates are read and rendered by. Whatever a template names has to be there."""
     made = Environment(
         loader=FileSystemLoader(templates),

@@ -16,6 +16,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.dashboard.rendering.jinja_environment import STATIC, environment
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import Connect, read_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.runs.report import ReportContent, WrittenReport
 
 SIZE_MAX: Final = 300_000
@@ -33,14 +34,14 @@ class ReportPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_report(
-    ledger: Path, name: str, *, shows: PayloadPolicy, clock: Clock, connect: Connect | None = None
+    ledger: LedgerAddress, name: str, *, shows: PayloadPolicy, clock: Clock, connect: Connect | None = None
 ) -> ReportContent:
     """The report of the run or flow `name` of the ledger at that path. Raises `UsageError`."""
     async with read_ledger(ledger, clock=clock, connect=connect) as opened:
         return await report_content(opened, await opened.holder(), name, shows=shows)
 
 
-def write_report(report: ReportContent, ledger: Path, zone: tzinfo, output: Path) -> WrittenReport:
+def write_report(report: ReportContent, ledger: LedgerAddress, zone: tzinfo, output: Path) -> WrittenReport:
     """Writes it to `output`, which appears whole or not at all; moments are those of the clock of `zone`.
 
     Raises `UsageError` for a place that nothing can be written to, and `StorageError`.
@@ -52,7 +53,7 @@ def write_report(report: ReportContent, ledger: Path, zone: tzinfo, output: Path
     return WrittenReport(output=str(output), name=report.name, size=len(page.html), left_out=page.left_out)
 
 
-def report_page(report: ReportContent, ledger: Path, zone: tzinfo, *, size_max: int = SIZE_MAX) -> ReportPage:
+def report_page(report: ReportContent, ledger: LedgerAddress, zone: tzinfo, *, size_max: int = SIZE_MAX) -> ReportPage:
     """The report as HTML, of at most `size_max` bytes: where it would be more, charts of stages are left out from the
     last one on, and then settings; and at last the later stages.
     """

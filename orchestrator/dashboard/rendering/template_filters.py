@@ -5,7 +5,6 @@ dash.
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import pass_context
@@ -25,6 +24,7 @@ from orchestrator.core.text.wording import visible
 from orchestrator.dashboard.charts.amounts import amount_text
 from orchestrator.dashboard.rendering.state_looks import look_of, sign_of, word_of
 from orchestrator.errors import flag_name, with_settings_named
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import EPOCH, SECOND_US
 from orchestrator.views.series import Unit
@@ -49,7 +49,7 @@ def shown_text(text: str) -> str:
     return text if text.isprintable() else "\t".join(map(visible, text.split("\t")))
 
 
-def filters(ledger: Path, zone: tzinfo) -> Mapping[str, Callable[..., object]]:
+def filters(ledger: LedgerAddress, zone: tzinfo) -> Mapping[str, Callable[..., object]]:
     """Each by the name that templates use; moments are shown by the clock of `zone`, commands are about `ledger`."""
 
     @pass_context

@@ -1,7 +1,6 @@
 """Where webhooks come in: the address they are sent to, and the server behind it."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import asdict
@@ -13,6 +12,7 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.ledger import Ledger, webhook_key
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class WebhookListener:
 
     def _bind(
         self,
-        ledger: Path,
+        ledger: LedgerAddress,
         listen: str,
         public_url: str | None,
         dependencies: Dependencies,

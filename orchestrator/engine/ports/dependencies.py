@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -24,6 +23,7 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings
 
@@ -41,7 +41,7 @@ MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 class HoldLedger(Protocol):
     """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
 
-    def __call__(self, ledger: Path, /, *, now: int, doing: str = ...) -> AbstractContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, /, *, now: int, doing: str = ...) -> AbstractContextManager[None]:
         """The block's context."""
         ...
 
@@ -49,7 +49,7 @@ class HoldLedger(Protocol):
 class HoldIntake(Protocol):
     """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `intake_lock`."""
 
-    def __call__(self, ledger: Path, run: str, /, *, now: int) -> AbstractContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AbstractContextManager[None]:
         """The block's context."""
         ...
 
@@ -164,11 +164,11 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""
 
-    def connect_to(self, ledger: Path) -> Connect | None:
+    def connect_to(self, ledger: LedgerAddress) -> Connect | None:
         """How the database of that ledger is connected to; None: the ordinary way."""
         return None if self.connect is None else self.connect(ledger)
 
-    def holding_intakes(self, ledger: Path) -> Hold:
+    def holding_intakes(self, ledger: LedgerAddress) -> Hold:
         """Holds, by the name of a run of the ledger at `ledger`, the right to take in for it."""
 
         def hold(run: str) -> AbstractContextManager[None]:

@@ -18,6 +18,7 @@ from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
 from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
@@ -42,12 +43,13 @@ _loops: Final[dict[tuple[int, int], asyncio.AbstractEventLoop]] = {}
 
 
 @contextmanager
-def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None]:
+def dispatcher_lock(ledger: LedgerAddress, *, now: int, doing: str = "") -> Iterator[None]:
     """Holds the ledger's lock while the block runs; `doing` is for those who ask what its holder does.
 
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder,
     and where it is held by a part of this process that has ended (see `refuse_abandoned`).
     """
+    ledger = file_of(ledger)
     path = companion_of(ledger, Companion.LOCK)
     refuse_network_file_system(path.parent)
     with _opened(path) as descriptor:
@@ -61,12 +63,14 @@ def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None
 
 
 @contextmanager
-def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
+def intake_lock(ledger: LedgerAddress, run: str, *, now: int) -> Iterator[None]:
     """Holds the right to take rows in for the run called `run` while the block runs, in this process or another.
 
     It is a file of its own, which goes with its holder. Raises `IntakeBusyError`, which says who takes in.
     """
-    path = companion_of(ledger, Companion.INTAKES + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
+    path = companion_of(
+        file_of(ledger), Companion.INTAKES + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS]
+    )
     while True:
         with _opened(path) as descriptor:
             if not lock_if_free(descriptor):
@@ -99,12 +103,12 @@ def _known(descriptor: int) -> Iterator[None]:
         _loops.pop(key, None)
 
 
-def is_locked_here(ledger: Path) -> bool:
+def is_locked_here(ledger: LedgerAddress) -> bool:
     """Whether it is this very process that holds the ledger's lock."""
     return _loop_of(companion_of(ledger, Companion.LOCK)) is not None
 
 
-def refuse_abandoned(ledger: Path) -> None:
+def refuse_abandoned(ledger: LedgerAddress) -> None:
     """Raises `UsageError` where this process holds the ledger's lock in an event loop that is closed.
 
     What worked there was not ended, only left: its connections and its listener are open, and nothing can end them any
@@ -194,7 +198,7 @@ def lock_if_free(descriptor: int) -> bool:
     return True
 
 
-def holder(ledger: Path) -> str | None:
+def holder(ledger: LedgerAddress) -> str | None:
     """Who holds the ledger's lock now, as text for people; None if nobody does."""
     try:
         descriptor = os.open(companion_of(ledger, Companion.LOCK), os.O_RDONLY | os.O_CLOEXEC)
@@ -209,7 +213,7 @@ def holder(ledger: Path) -> str | None:
     return None
 
 
-def locked_since(ledger: Path) -> int | None:
+def locked_since(ledger: LedgerAddress) -> int | None:
     """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
     try:
         return who_and_since(companion_of(ledger, Companion.LOCK).read_text())[1]

@@ -7,9 +7,10 @@ from pathlib import Path
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import StorageError
 from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
-def webhook_key(ledger: Path) -> bytes:
+def webhook_key(ledger: LedgerAddress) -> bytes:
     """The key in `LEDGER.key`, made on first use and readable by its owner alone. Raises `StorageError`."""
     path = companion_of(ledger, Companion.WEBHOOK_KEY)
     try:

@@ -1,8 +1,15 @@
 """The files and folders that belong to a ledger: which there are, and where each is."""
 
 import os
+import re
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
+
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
+
+_UNUSUAL: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Companion(StrEnum):
@@ -42,7 +49,30 @@ def real_file(ledger: Path) -> Path:
     return Path(os.path.realpath(ledger))  # unlike `resolve`, it takes links in a circle: opening says so then
 
 
-def companion_of(ledger: Path, companion: str) -> Path:
-    """Where that companion is: beside the file itself, so that all links to one ledger share it."""
+def companion_of(ledger: LedgerAddress, companion: str) -> Path:
+    """Where that companion is: beside the file itself, so that all links to one ledger share it; of a ledger on a
+    server, in the folder in which programs of this user keep their state.
+    """
+    if isinstance(ledger, LedgerUrl):
+        where = "/".join((*(str(host) for host in ledger.hosts), ledger.name))
+        return state_folder(os.environ) / f"{_UNUSUAL.sub('-', where).strip('-')}{companion}"
     real = real_file(ledger)
     return real.with_name(real.name + companion)
+
+
+def file_identity(ledger: LedgerAddress) -> object:
+    """What tells the ledger that is there from one that takes its place; None where there is none."""
+    if isinstance(ledger, LedgerUrl):
+        return ledger
+    try:
+        found = ledger.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Where programs of this user keep their state: as systemd says, or else as desktops have it."""
+    if given := environ.get("STATE_DIRECTORY"):
+        return Path(given.partition(":")[0])
+    return Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "orchestrator"

@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
+
+from orchestrator.errors import UsageError
 
 SCHEMES: Final = ("postgresql", "postgres")
 PORT: Final = 5432
@@ -16,7 +18,6 @@ TLS_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verif
 OPTIONS: Final = ("schema", "host", "sslmode", "sslrootcert", "sslcert", "sslkey")
 EXAMPLE: Final = "postgresql://USER@HOST/DATABASE"
 
-_BEGINNING: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMA: Final = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{SCHEMA_CHARS_MAX - 1}}}")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]\s/]+)(?::([0-9]{1,5}))?")
 _PORT_MAX: Final = 65_535
@@ -40,7 +41,7 @@ class LedgerHost(msgspec.Struct, frozen=True):
 
 
 class LedgerUrl(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger on a server, without what gives access to it. Printed, it is a URL that `parse_ledger` reads again."""
+    """A ledger on a server, without what gives access to it. Printed it is a URL, which `parse_ledger_url` reads."""
 
     hosts: tuple[LedgerHost, ...]
     """Those of one database that are tried in this order; the one that can be written is it."""
@@ -62,6 +63,15 @@ class LedgerUrl(msgspec.Struct, frozen=True, kw_only=True):
             return given
         return "prefer" if all(host.is_on_this_machine for host in self.hosts) else "verify-full"
 
+    @property
+    def name(self) -> str:
+        """What it is called among others."""
+        return self.database if self.schema == SCHEMA else f"{self.database}.{self.schema}"
+
+    def absolute(self) -> Self:
+        """Itself: it is where it is, whatever the folder."""
+        return self
+
     def __str__(self) -> str:
         user = f"{quote(self.user, safe='')}@" if self.user else ""
         options = {**({"schema": self.schema} if self.schema != SCHEMA else {}), **self.tls}
@@ -74,15 +84,29 @@ class LedgerUrl(msgspec.Struct, frozen=True, kw_only=True):
 LedgerAddress = Path | LedgerUrl
 
 
-def parse_ledger(text: str) -> LedgerAddress:
-    """What `text` names: a path, or a URL. Raises `ValueError`, which quotes nothing that may be a secret."""
-    if (scheme := _BEGINNING.match(text)) is None:
-        if not text:
-            raise ValueError("a path is missing")
-        return Path(text)
-    if scheme[1].lower() not in SCHEMES:
-        raise ValueError(f"{scheme[1]}:// is not known here; a ledger is a file, by its path, or {EXAMPLE}")
-    rest, _, query = text[scheme.end() :].partition("?")
+def file_of(ledger: LedgerAddress) -> Path:
+    """The file of a ledger that has to be one. Raises `UsageError`."""
+    if isinstance(ledger, LedgerUrl):
+        raise UsageError(f"{ledger}: a ledger on a server cannot be used here yet; name a file with <setting ledger>")
+    return ledger
+
+
+def may_exist(ledger: LedgerAddress) -> bool:
+    """Whether there is a file; of one on a server only that tells."""
+    return isinstance(ledger, LedgerUrl) or ledger.exists()
+
+
+def folder_of(ledger: LedgerAddress) -> Path:
+    """The folder of its file; of one on a server that in which this process works."""
+    return ledger.parent if isinstance(ledger, Path) else Path()
+
+
+def parse_ledger_url(text: str) -> LedgerUrl:
+    """The ledger at the URL `text`. Raises `ValueError`, which quotes nothing that may be a secret."""
+    scheme, _, rest = text.partition("://")
+    if scheme.lower() not in SCHEMES:
+        raise ValueError(f"{scheme:.80}:// is not known here; a ledger is a file, by its path, or {EXAMPLE}")
+    rest, _, query = rest.partition("?")
     where, _, database = rest.partition("/")
     user, _, hosts = where.rpartition("@")
     options = _options(query)

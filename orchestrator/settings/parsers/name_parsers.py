@@ -10,6 +10,7 @@ from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.service.url_endpoints import PODS, is_pods, is_url, looks_like_url, url_endpoint
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.core.text.object_urls import checked_url, is_object_url
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, parse_ledger_url
 from orchestrator.settings.words_and_defaults import LOCAL, POOL, STANDARD_INPUT
 from orchestrator.stores.object_url import Location, ObjectUrl
 
@@ -82,6 +83,11 @@ def parse_run_name(text: str) -> str:
     if not text.strip() or not text.isprintable() or len(text) > NAME_CHARACTERS_MAX:
         raise ValueError(f"a run's name has 1 to {NAME_CHARACTERS_MAX} printable characters")
     return text
+
+
+def parse_ledger(text: str) -> LedgerAddress:
+    """The file of a ledger, or its place on a server."""
+    return parse_ledger_url(text) if is_object_url(text) else parse_path(text)
 
 
 def parse_path(text: str) -> Path:

@@ -7,6 +7,7 @@ from anyio import to_thread
 
 from orchestrator.formats.output.atomic_file import Replacement
 from orchestrator.ledger import read_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.telemetry.metrics.prometheus_collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.readings import Distribution
 from orchestrator.telemetry.metrics.registry import BY_NAME
@@ -31,13 +32,13 @@ class WrittenMetrics(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-async def metrics_shown(ledger: Path) -> MetricsText:
+async def metrics_shown(ledger: LedgerAddress) -> MetricsText:
     """Every metric in the format that everybody reads. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
         return await metrics_text(opened)
 
 
-async def metrics_listed(ledger: Path) -> list[MetricValue]:
+async def metrics_listed(ledger: LedgerAddress) -> list[MetricValue]:
     """Every value of every metric. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
         snapshot = await read_snapshot(opened)
@@ -54,7 +55,7 @@ async def metrics_listed(ledger: Path) -> list[MetricValue]:
     ]
 
 
-async def metrics_write(ledger: Path, target: Path) -> WrittenMetrics:
+async def metrics_write(ledger: LedgerAddress, target: Path) -> WrittenMetrics:
     """Writes every metric to `target`, which is replaced whole. Raises `UsageError` where there is no ledger, or no
     such folder, and `StorageError` where it cannot be written.
     """

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import lock_if_free
 from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 _DIGITS: Final = 20
 _LINE: Final = " ".join([f"{{:0{_DIGITS}d}}"] * 4) + "\n"
@@ -62,7 +63,7 @@ class TracePosition:
 
 
 @contextmanager
-def trace_position(ledger: Path) -> Iterator[TracePosition]:
+def trace_position(ledger: LedgerAddress) -> Iterator[TracePosition]:
     """The file of `ledger`, held while the block runs. Raises `UsageError` where another process holds it, or it cannot
     be made.
     """

@@ -3,9 +3,7 @@ another one stands in its place.
 """
 
 import logging
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,6 +12,8 @@ from anyio.abc import TaskStatus
 from orchestrator.clock import Clock
 from orchestrator.errors import OrchestratorError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Connect, read_ledger
+from orchestrator.settings.addresses.companions import file_identity
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.telemetry.traces.otlp import otlp_exporter, sending_by
 from orchestrator.telemetry.traces.trace_position import BEGINNING, TracePosition, trace_position
 from orchestrator.telemetry.traces.trace_sender import Send, TraceSender
@@ -28,7 +28,7 @@ OPEN_AGAIN_S: Final = 1.0
 
 
 async def send_traces(
-    ledger: Path,
+    ledger: LedgerAddress,
     share: float,
     *,
     clock: Clock,
@@ -51,7 +51,7 @@ async def send_traces(
 class _Traces:
     """Those of whatever ledger is at the path."""
 
-    ledger: Path
+    ledger: LedgerAddress
     share: float
     clock: Clock
     connect: Connect | None
@@ -71,7 +71,7 @@ class _Traces:
 
     async def _send(self) -> None:
         """Returns once the ledger is not at its path any more. One that is not there has nothing behind it."""
-        file = _file_at(self.ledger)
+        file = file_identity(self.ledger)
         if file is None:
             self.place.write(BEGINNING)
         async with read_ledger(self.ledger, clock=self.clock, connect=self.connect) as opened:
@@ -79,7 +79,7 @@ class _Traces:
             async with anyio.create_task_group() as tasks:
                 sender = TraceSender(ledger=opened, place=self.place, share=self.share, send=self.send)
                 tasks.start_soon(sender.serve)
-                while file is not None and _is_at(self.ledger, file):  # noqa: ASYNC110  nobody tells
+                while file is not None and file_identity(self.ledger) == file:  # noqa: ASYNC110  nobody tells
                     await anyio.sleep(OPEN_AGAIN_S)
                 tasks.cancel_scope.cancel()
 
@@ -88,15 +88,3 @@ class _Traces:
         if text != self.told:
             log.warning("traces wait: %s", text)
         self.told = text
-
-
-def _file_at(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
-
-
-def _is_at(path: Path, file: os.stat_result) -> bool:
-    found = _file_at(path)
-    return found is not None and os.path.samestat(found, file)

@@ -28,6 +28,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.service.profiles import place
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_requests import ControlAction, ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import HOUR_US
@@ -69,7 +70,7 @@ class Desk:
 
     @staticmethod
     @contextmanager
-    def _lock(_ledger: Path, /, *, now: int, doing: str = "") -> Iterator[None]:
+    def _lock(_ledger: LedgerAddress, /, *, now: int, doing: str = "") -> Iterator[None]:
         with nullcontext():
             yield
 

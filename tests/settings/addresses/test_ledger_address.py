@@ -2,18 +2,24 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.settings.addresses.ledger_address import LedgerHost, LedgerUrl, parse_ledger
-
-
-def the_url(text: str) -> LedgerUrl:
-    found = parse_ledger(text)
-    assert isinstance(found, LedgerUrl)
-    return found
+from orchestrator.errors import UsageError
+from orchestrator.settings.addresses.ledger_address import (
+    LedgerHost,
+    LedgerUrl,
+    file_of,
+    folder_of,
+    may_exist,
+    parse_ledger_url,
+)
+from orchestrator.settings.parsers.name_parsers import parse_ledger
 
 
 @pytest.mark.parametrize("text", ["orchestrator.db", "/var/lib/l.db", "postgresql", "a:b", "c:\\l.db", "s3:/x"])
 def test_what_has_no_scheme_is_a_path(text: str) -> None:
     assert parse_ledger(text) == Path(text)
+    assert file_of(Path(text)) == Path(text)
+    assert folder_of(Path(text)) == Path(text).parent
+    assert not may_exist(Path(text))
 
 
 @pytest.mark.parametrize(
@@ -41,13 +47,12 @@ def test_what_has_no_scheme_is_a_path(text: str) -> None:
 )
 def test_a_url_says_where_and_as_whom_and_is_read_again_as_it_is_printed(text: str, means: LedgerUrl) -> None:
     assert parse_ledger(text) == means
-    assert parse_ledger(str(means)) == means
+    assert parse_ledger(str(means)) == means == means.absolute()
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "a path is missing"),
         ("mysql://h/d", "mysql:// is not known here; a ledger is a file"),
         ("sqlite:///l.db", "by its path"),
         ("postgresql://me:hunter2@h/d", "PGPASSWORD"),
@@ -87,4 +92,13 @@ def test_what_names_no_ledger_is_refused_and_no_password_is_quoted(text: str, wh
     ],
 )
 def test_a_server_on_a_network_proves_who_it_is_unless_it_is_said_otherwise(text: str, mode: str) -> None:
-    assert the_url(text).tls_mode == mode
+    assert parse_ledger_url(text).tls_mode == mode
+
+
+def test_one_on_a_server_has_a_name_and_no_file() -> None:
+    url = parse_ledger_url("postgresql://h/d?schema=night")
+    assert (url.name, parse_ledger_url("postgresql://h/d").name) == ("d.night", "d")
+    assert folder_of(url) == Path()
+    assert may_exist(url)
+    with pytest.raises(UsageError, match=r"postgresql://h/d\?schema=night: a ledger on a server"):
+        file_of(url)
