@@ -246,7 +246,7 @@ def _by_run(rows: Iterable[tuple[object, ...]]) -> dict[str, dict[str, int]]:
 
 
 def _unpacked(output: object) -> object:
-    """No JSON begins with an "x", and what zlib has packed does."""
+    """What was packed, as it was: no JSON begins with an "x", and what zlib has packed does."""
     return zlib.decompress(output) if isinstance(output, bytes) and output.startswith(b"x") else output
 
 

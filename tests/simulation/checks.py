@@ -51,7 +51,7 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.mistaken import mistaken_in
-from tests.simulation.plan import FailureClass, Rate
+from tests.simulation.plan import FailureClass, Plan, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
     each_member_is_sent_jobs_by_its_own_lane,
@@ -62,6 +62,8 @@ from tests.simulation.pool_checks import (
 )
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
+from tests.simulation.save_checks import OF_SAVES, is_never_a_file
+from tests.simulation.saves import as_it_came
 from tests.simulation.scaling_checks import OF_SCALING
 
 BUDGET_US = 90 * SECOND_US
@@ -104,7 +106,7 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
     if {(job.run, job.custom_id) for job in books.jobs} != wanted or len(books.jobs) != len(wanted):
         yield f"{len(books.jobs)} jobs for {len(wanted)} inputs"
     outcomes = {row.job: row for row in books.outcomes}
-    outputs = {name: facts.plan.output_of(input_of(name)) for _, name in wanted}
+    outputs = {name: facts.output_of(input_of(name)) for _, name in wanted}
     mistaken = mistaken_in(facts, books)
     for job in books.jobs:
         outcome = outcomes.get(job.id)
@@ -113,14 +115,14 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
         elif (
             job.state == State.SUCCEEDED
             and job.custom_id not in mistaken
-            and outcome.output != outputs.get(job.custom_id)
+            and as_it_came(facts.plan, job.custom_id, outcome.output) != outputs.get(job.custom_id)
         ):
             yield f"{job.custom_id} has the result {(outcome.output or b'')[:100]!r}"
     if facts.finished:
         for run in facts.runs:
             states = {job.custom_id: _state_at(facts, books, job, run.ended_at) for job in books.jobs}
             of_run = {f"job-{n}": states[f"job-{n}"] for n in run.numbers if f"job-{n}" in states}
-            yield from _files_say_the_same(run, of_run, outputs, mistaken)
+            yield from _files_say_the_same(facts.plan, run, of_run, outputs, mistaken)
 
 
 def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
@@ -130,7 +132,7 @@ def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
 
 
 def _files_say_the_same(
-    run: RunFacts, jobs: Mapping[str, State], outputs: Mapping[str, bytes], mistaken: Collection[str]
+    plan: Plan, run: RunFacts, jobs: Mapping[str, State], outputs: Mapping[str, bytes], mistaken: Collection[str]
 ) -> Iterator[str]:
     for path, states in ((run.output, {State.SUCCEEDED}), (run.errors, TERMINAL - {State.SUCCEEDED})):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -138,7 +140,12 @@ def _files_say_the_same(
         if found != [custom_id for custom_id, state in jobs.items() if state in states]:
             yield f"{path.name} holds {found}"
         sure = [row for row in rows if row["custom_id"] not in mistaken]
-        if path == run.output and any(row["output"] != json.loads(outputs[row["custom_id"]]) for row in sure):
+        told = {
+            row["custom_id"]: json.dumps(row["output"], separators=(",", ":")).encode()
+            for row in sure
+            if path == run.output
+        }
+        if any(as_it_came(plan, name, output) != outputs[name] for name, output in told.items()):
             yield f"{path.name} holds outputs that are not those of their rows"
 
 
@@ -296,6 +303,10 @@ WITHHELD_ASKED = 3
 """A result that nobody got by so many questions, one of them in the last third of its time, was kept by the service."""
 
 
+def _is_no_result(facts: Facts, books: Books, row: EventRow) -> bool:
+    return is_said_of_row(facts, books, row) or is_never_a_file(facts, books, row)
+
+
 def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
     """A result that was there long enough for a program that ran was collected, if it could know how long that was, and
     unless the service answered one question after the other with something else.
@@ -310,7 +321,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         remote_id, fate = fate_of(facts, books, row)
         end = fate.end_by(true_moment(facts, row)) if fate else None
-        if fate is None or end is None or not end.is_result or fate.is_of_batch or is_said_of_row(facts, books, row):
+        if fate is None or end is None or not end.is_result or fate.is_of_batch or _is_no_result(facts, books, row):
             continue
         until = min(fate.forgotten_at or row.at, true_moment(facts, row))
         up_us = facts.up_us(end.at, until, at=fate.at)
@@ -347,7 +358,7 @@ def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[
     for row in chain.from_iterable(books.events.values()):
         if row.trouble is None or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
-        if (row.event == Event.ABANDONED and row.job in succeeded) or is_said_of_row(facts, books, row):
+        if (row.event == Event.ABANDONED and row.job in succeeded) or _is_no_result(facts, books, row):
             continue
         remote_id, fate = fate_of(facts, books, row)
         at = true_moment(facts, row)
@@ -448,6 +459,7 @@ CHECKS: tuple[Check, ...] = (
     *OF_PODS,
     *OF_BATCHES,
     *OF_CHUNKS,
+    *OF_SAVES,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

@@ -10,21 +10,21 @@ from orchestrator.core.jobs.reasons import ReasonCode
 from tests.engine.chunks.travelling import POISON, said_of_bad
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
-from tests.simulation.looked_up import input_of
+from tests.simulation.looked_up import input_of, number_of
 
 OF_ROWS: Final = frozenset({"failed", "invalid_output"})
 """What a row may be given up for that its handler has seen."""
 
 
 def is_said_of_row(facts: Facts, books: Books, row: EventRow) -> bool:
-    """Whether an event may be what the handler has said of a bad row, which is no result."""
+    """Whether an event may be what the handler has said of a bad row of a chunk, which is no result."""
     (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
     return row.trouble == "failed" and is_bad(facts, custom_id)
 
 
 def is_bad(facts: Facts, custom_id: str) -> bool:
     """Whether the handler says of that row, whatever travels with it, that it is bad: that is no result."""
-    return facts.plan.chunks is not None and _number(custom_id) in facts.plan.chunks.bad
+    return facts.plan.chunks is not None and number_of(custom_id) in facts.plan.chunks.bad
 
 
 def no_row_bears_the_trouble_of_another(facts: Facts, books: Books) -> Iterator[str]:
@@ -34,7 +34,7 @@ def no_row_bears_the_trouble_of_another(facts: Facts, books: Books) -> Iterator[
         return
     names = {job.id: job.custom_id for job in books.jobs}
     for row in books.outcomes:
-        n, submission = _number(names[row.job]), books.submissions.get(row.submission or 0)
+        n, submission = number_of(names[row.job]), books.submissions.get(row.submission or 0)
         is_own = {POISON: n in chunks.poisonous, said_of_bad(n): n in chunks.bad}
         if row.trouble is None:
             if any(is_own.values()):
@@ -91,10 +91,6 @@ def nothing_is_executed_that_is_not_counted(facts: Facts, books: Books) -> Itera
         is_anew = any(row.event == Event.REOPENED for row in books.events.get(job.id, ()))
         if executed[input_of(job.custom_id)] > job.attempt and not is_anew:
             yield f"{job.custom_id} was executed {executed[input_of(job.custom_id)]} times, and counts {job.attempt}"
-
-
-def _number(custom_id: str) -> int:
-    return int(custom_id.removeprefix("job-"))
 
 
 OF_CHUNKS = (

@@ -3,6 +3,7 @@ rows are in one.
 """
 
 import random
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -40,16 +41,16 @@ def rows_in(raw_input: bytes) -> tuple[bytes, ...]:
 class ChunkWorker:
     """The handler of a world: spoils what it makes now and then."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, output_of: Callable[[bytes], bytes]) -> None:
         assert plan.chunks is not None
         self._plan = plan.chunks
         self._chance = random.Random(f"spoils {plan.seed}")
         self._spoils = SPOILS_BY_ID if plan.chunks.is_by_id else SPOILS
 
-        def output_of(n: int) -> Any:
-            return msgspec.json.decode(plan.output_of(b'{"n":%d}' % n))
+        def part_of(n: int) -> Any:
+            return msgspec.json.decode(output_of(b'{"n":%d}' % n))
 
-        self._handler = Handler(poisonous=plan.chunks.poisonous, bad=plan.chunks.bad, output_of=output_of)
+        self._handler = Handler(poisonous=plan.chunks.poisonous, bad=plan.chunks.bad, output_of=part_of)
 
     def work(self, raw_input: bytes) -> WorkerResult:
         """What comes of a chunk this time."""

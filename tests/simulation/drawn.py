@@ -15,6 +15,7 @@ from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_chunks import with_chunks
 from tests.simulation.drawn_pods import OF_PODS, with_pods
 from tests.simulation.drawn_pools import with_pool
+from tests.simulation.drawn_saves import with_saves
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
     HOUR_S,
@@ -118,9 +119,9 @@ def swarm(seed: int) -> Plan:
     their own; in one of eight answers are bombs, in as many they begin with a byte order mark, in as many somebody else
     uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie
     as well; in one of ten jobs leave in batches, in as many runs have pods in the place of an endpoint; in
-    one of twenty rows travel together.
+    one of twenty rows travel together; in one of ten outputs become files.
     """
-    return with_chunks(of_jobs(seed))
+    return with_saves(with_chunks(of_jobs(seed)))
 
 
 def of_jobs(seed: int) -> Plan:

@@ -1,6 +1,7 @@
 """What is known of a world: what its program did and said, and what its services know."""
 
 import itertools
+import json
 import math
 import traceback
 from collections import Counter, defaultdict
@@ -23,6 +24,7 @@ from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
 from tests.simulation.pods import SimulatedPods
 from tests.simulation.receivers import Heard
+from tests.simulation.saves import Outputs
 from tests.simulation.world import HERE, POOL_ENDPOINTS
 
 STILL = 1 << 62
@@ -80,6 +82,7 @@ class Facts:
         self.ledger = folder / "ledger.db"
         firsts = itertools.accumulate((run.jobs for run in plan.runs), initial=1)
         self.runs = [RunFacts(run, folder, first=first) for run, first in zip(plan.runs, firsts, strict=False)]
+        self._outputs = None if plan.saves is None else Outputs(plan.saves, plan.seed)
         self.true = VirtualClock()
         self.sky = Sky(plan)
         self.trace = Trace(self.true.now, kept=traced)
@@ -134,6 +137,12 @@ class Facts:
         place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
         self.failure = f"{type(cause).__name__}: {str(cause).partition(chr(10))[0]}{place}"
         self.trace.say("world", "".join(traceback.format_exception(error)))
+
+    def output_of(self, raw_input: bytes) -> bytes:
+        """What a worker makes of the input of a row."""
+        if self._outputs is not None:
+            return self._outputs.output(json.loads(raw_input)["n"])
+        return self.plan.output_of(raw_input)
 
     @property
     def finished(self) -> bool:

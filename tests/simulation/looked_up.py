@@ -18,7 +18,12 @@ HIDDEN: Final = "failed past the queue"
 
 def input_of(custom_id: str) -> bytes:
     """As its row has it."""
-    return b'{"n":%d}' % int(custom_id.removeprefix("job-"))
+    return b'{"n":%d}' % number_of(custom_id)
+
+
+def number_of(custom_id: str) -> int:
+    """Which row of the world it is."""
+    return int(custom_id.removeprefix("job-"))
 
 
 def true_moment(facts: Facts, row: EventRow) -> int:

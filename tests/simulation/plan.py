@@ -15,12 +15,13 @@ from orchestrator.core.gates.scaling_override import WorkerRange
 from orchestrator.core.lanes.sync_requests import SYNC_RETENTION_US
 from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.batches.batch_rules import BatchOrder, BatchRules
-from orchestrator.emulator.contract.faults import Fault, Faults, Spell
+from orchestrator.emulator.contract.faults import Fault, Faults
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.chunk_plan import ChunkPlan
-from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
+from tests.simulation.pool_plan import MemberTrouble, PoolPlan
+from tests.simulation.save_plan import SavePlan
 
 MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S
@@ -336,6 +337,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: nobody has any."""
     chunks: ChunkPlan | None = None
     """None: each row is a job of the service of its own."""
+    saves: SavePlan | None = None
+    """None: outputs stay as they are."""
     pods: PodsPlan | None = None
     """None: the runs have endpoints."""
     others: tuple[RunPlan, ...] = ()
@@ -455,18 +458,6 @@ def _unusual(struct: msgspec.Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: object) -> str:
     match value:
-        case (
-            Faults()
-            | Spell()
-            | RunPlan()
-            | Asking()
-            | PoolPlan()
-            | MemberWeather()
-            | BatchPlan()
-            | PodsPlan()
-            | ChunkPlan()
-        ):
-            return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case Weather():
             who = "" if value.who is None else f" of {value.who}"
             return f"{value.trouble}{who} at {value.at_s:g} s ({value.size:g} s)"
@@ -474,6 +465,8 @@ def _text(value: object) -> str:
             return f"{value.kill} {value.number}"
         case Rate():
             return f"{value.requests} in {value.window_s:g} s, {value.concurrent} at once"
+        case msgspec.Struct():
+            return ", ".join(f"{name} {text}" for name, text in _unusual(value))
         case tuple():
             return "; ".join(map(_text, value))
         case _:

@@ -44,6 +44,7 @@ from tests.simulation.process import Machine, Process, begin, may_break_down
 from tests.simulation.receivers import Receivers
 from tests.simulation.run import run_until_crash
 from tests.simulation.run_command import connection_of, hosts_of, request_of, write_input
+from tests.simulation.saves import is_to_be_saved, put_strangers_files, take_the_folder_away
 from tests.simulation.scaled import Scale
 from tests.simulation.stranger import live_beside
 from tests.simulation.world import (
@@ -58,7 +59,7 @@ from tests.simulation.world import (
 BEFALLS = frozenset({FailureClass.ASLEEP, FailureClass.INTERRUPT})
 """What happens to processes at a time of its own."""
 
-PASSING = (*POINTLESS.values(), "cannot be given the workers", "no pod was asked for")
+PASSING = (*POINTLESS.values(), "cannot be given the workers", "no pod was asked for", "is no folder")
 """What is said where a command is refused, and given again."""
 
 LONGER = 4
@@ -80,7 +81,7 @@ class Play:
         facts = self.facts = Facts(plan, folder, traced=traced)
         self._plan = plan
         self._crashes = list(plan.crashes)
-        self._chunks = None if plan.chunks is None else ChunkWorker(plan)
+        self._chunks = None if plan.chunks is None else ChunkWorker(plan, facts.output_of)
         self._services = {host: self._made_service(host) for host in hosts_of(plan)}
         if plan.scaling is not None:
             facts.account = SimulatedAccount(plan, self._services[HERE], facts.true)
@@ -106,6 +107,7 @@ class Play:
         self._machine = Machine(facts, network, self._receivers)
         for run in facts.runs:
             write_input(plan, run)
+        put_strangers_files(plan, folder)
 
     def play(self) -> Facts:
         """Plays to the end of the runs, or to the end of the patience."""
@@ -153,11 +155,11 @@ class Play:
         """What a worker makes of an input this time."""
         if self._chunks is not None:
             return self._chunks.work(raw_input)
-        return WorkerResult(output=self._plan.output_of(raw_input))
+        return WorkerResult(output=self.facts.output_of(raw_input))
 
     def _result_of(self, raw_input: bytes) -> bytes | None:
         """What there is to be had of an input."""
-        return self._plan.output_of(raw_input) if self._chunks is None else self._chunks.output(raw_input)
+        return self.facts.output_of(raw_input) if self._chunks is None else self._chunks.output(raw_input)
 
     async def _world(self) -> None:
         """Everything, until all runs have come to their end, or nobody believes in that any more."""
@@ -173,6 +175,7 @@ class Play:
                     begin(world, self.facts, self.facts.account.meddle)
                 if self.facts.pods is not None:
                     begin(world, self.facts, self.facts.pods.live)
+                begin(world, self.facts, take_the_folder_away, self._plan, self.facts.folder)
                 begin(world, self.facts, live_beside, self.facts, self._services[HERE])
                 for each in self._plan.weather:
                     if each.trouble in BEFALLS:
@@ -263,7 +266,8 @@ class Play:
                 facts.trace.say("program", f"{run.plan.name}: {summary.jobs}")
                 run.summary = summary
                 run.ended_at = facts.true.now()
-                run.finished = not summary.interrupted and begun_s >= run.retried_s
+                is_done = not summary.interrupted and begun_s >= run.retried_s
+                run.finished = is_done and not is_to_be_saved(facts.ledger, run.plan.name)
                 self._note_pods()
             if stop.cancelled_caught:
                 facts.trace.say("world", f"{process} was stopped")

@@ -37,6 +37,7 @@ from tests.simulation.loop import PART, running_loop
 from tests.simulation.network import Network, SimulatedListener
 from tests.simulation.plan import Crash, Kill, Marks
 from tests.simulation.receivers import HOOK, HOOK_VARIABLE, Receivers
+from tests.simulation.saves import Web
 
 Ts = TypeVarTuple("Ts")
 
@@ -82,6 +83,7 @@ class Machine:
         self.facts = facts
         self.network = network
         self.receivers = receivers
+        self.web = Web(facts.plan)
         self.database = random.Random(f"database {facts.plan.seed}")
         self.boot = 1
         self.processes: list[Process] = []
@@ -181,6 +183,7 @@ class Process:
             intake_lock=self._intake_lock,
             open_files=lambda: 1_024,
             boot=lambda: f"boot {machine.boot}",
+            fetch_link=machine.web.fetch,
             post_hook=partial(post_notification, transport=machine.receivers),
             listener=lambda app, _address: SimulatedListener(app, machine.network),
         )

@@ -23,6 +23,7 @@ from tests.simulation.pods import PLACE, pod_template
 from tests.simulation.pool import endpoint_named, named_members, policy_of
 from tests.simulation.process import KEYS
 from tests.simulation.receivers import HOOK_VARIABLE, NOTIFY, OPS
+from tests.simulation.saves import for_saves
 from tests.simulation.stranger import for_batches
 from tests.simulation.world import ENDPOINT, HERE, SECOND_ENDPOINT, SERVER_PATH
 
@@ -100,7 +101,7 @@ def request_of(facts: Facts, run: RunFacts) -> RunRequest:
             progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),
         ),
     )
-    return for_chunks(for_batches(request, plan), plan)
+    return for_saves(for_chunks(for_batches(request, plan), plan), plan, facts.folder)
 
 
 def connection_of(plan: Plan, run: RunPlan) -> ConnectionSettings:

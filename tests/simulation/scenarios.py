@@ -27,6 +27,7 @@ from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_chunks import with_chunks
 from tests.simulation.drawn_pods import with_pods
 from tests.simulation.drawn_pools import with_pool
+from tests.simulation.drawn_saves import with_saves
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
     DAY_S,
@@ -314,6 +315,15 @@ def chunks(seed: int) -> Plan:
     return with_chunks(plan, share=1.0)
 
 
+def saves(seed: int) -> Plan:
+    """Outputs that become files, in a world of the swarm, in one of three beside chunks."""
+    if seed % 3:
+        plan = msgspec.structs.replace(of_jobs(seed), scenario="saves", yields=False)
+    else:
+        plan = msgspec.structs.replace(chunks(seed), scenario="saves")
+    return with_saves(plan, share=1.0)
+
+
 def _by_queue(seed: int, *, scenario: str) -> Plan:
     """A world of the swarm in which ordinary jobs leave by the queue."""
     return msgspec.structs.replace(
@@ -403,6 +413,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "held": held,
         "batches": batches,
         "chunks": chunks,
+        "saves": saves,
         "pods": pods,
     }
 )
