@@ -15,6 +15,9 @@ BRAKES = (
 )
 """What is said where a brake ends a command, and nobody need wonder why."""
 
+MENDED = (*BRAKES, "outputs are kept whole")
+"""The same, of what a person mends."""
+
 LOOK_S = 60.0
 """How often the progress display looks."""
 
@@ -29,7 +32,7 @@ class Console:
     def info(self, line: str) -> None:
         self._facts.said.append(line)
         self._facts.trace.say("program", line)
-        if line.endswith(": nothing more is sent") and not any(brake in line for brake in BRAKES):
+        if line.endswith(": nothing more is sent") and not any(known in line for known in MENDED):
             self._facts.stops.append((self._facts.true.now(), self._run))
 
     warn = info

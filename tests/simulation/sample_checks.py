@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
 from typing import Any
 
+from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from tests.simulation.books import Books, EventRow
@@ -42,8 +43,8 @@ def _ends(rows: Iterator[EventRow]) -> Counter[str]:
 
 
 def _without_late(counts: Mapping[str, int]) -> dict[str, int]:
-    """Without what is learned of a run that is over, of which no sample is taken any more."""
-    return {name: n for name, n in counts.items() if name not in (NO_NEWS, PAID_TWICE)}
+    """Without what is learned of a run that is over, or saved of it, of which no sample is taken any more."""
+    return {name: n for name, n in counts.items() if name not in (NO_NEWS, PAID_TWICE, *Unsaved)}
 
 
 def the_last_samples_say_what_the_ledger_says(facts: Facts, books: Books) -> Iterator[str]:

@@ -29,7 +29,7 @@ HOST: Final = "https://files.example/"
 ADDRESSES: Final = {Given.PRIVATE: "10.1.2.3"}
 PUBLIC: Final = "93.184.216.34"
 PIECES: Final = 4
-SLOW_S: Final = 20.0
+SLOW_S: Final = 4.0
 """So long a slow server takes for each piece, at the most."""
 
 
