@@ -13,6 +13,7 @@ from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_chunks import with_chunks
+from tests.simulation.drawn_crashes import crash
 from tests.simulation.drawn_pods import OF_PODS, with_pods
 from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_saves import with_saves
@@ -21,9 +22,7 @@ from tests.simulation.plan import (
     HOUR_S,
     MINUTE_S,
     Asking,
-    Crash,
     FailureClass,
-    Kill,
     Lie,
     Marks,
     Plan,
@@ -33,11 +32,6 @@ from tests.simulation.plan import (
     Where,
     Word,
 )
-
-CALLS_MAX = 200
-"""A drawn crash comes within so many calls of the database; a small run makes about as many."""
-
-COMMITS_MAX = 60
 
 EVEN = frozenset({Algorithm.WEIGHTED_COUNTER, Algorithm.TOKEN_BUCKET_SMALL})
 
@@ -296,7 +290,7 @@ def _swarm(seed: int) -> Plan:
         max_attempts=chance.choice((1, 3)),
         on_uncertain=chance.choice((OnUncertain.RESUBMIT, OnUncertain.RESUBMIT, OnUncertain.HOLD, OnUncertain.FAIL)),
         on_expired=chance.choice((OnExpired.RESUBMIT, OnExpired.FAIL)),
-        crashes=tuple(_crash(chance) for _ in range(chance.choice((0, 0, 1, 2, 4)))),
+        crashes=tuple(crash(chance) for _ in range(chance.choice((0, 0, 1, 2, 4)))),
         marks=random.Random(f"marks {seed}").choice((Marks.KEPT, Marks.KEPT, *Marks)),
         away_s=chance.choice((1.0, 10.0, 1.2 * retention_s)),
         weather=tuple(_weather(chance, calm_at_s, retention_s) for _ in range(chance.choice((0, 0, 1, 2)))),
@@ -387,7 +381,7 @@ def several(plan: Plan, *, side_by_side: bool) -> Plan:
         others=tuple(_run(chance, plan, name) for name in ("second", "third", "fourth")[: runs - 1]),
         side_by_side=side_by_side,
         askings=tuple(chain.from_iterable(_story(chance, plan, runs) for _ in range(chance.choice((0, 1, 2, 3))))),
-        crashes=(*plan.crashes, *(_crash(chance) for _ in range(chance.choice((0, 1, 2))))),
+        crashes=(*plan.crashes, *(crash(chance) for _ in range(chance.choice((0, 1, 2))))),
         weather=(*(_aimed(chance, each, runs) for each in plan.weather), *_interruptions(chance, plan, runs)),
     )
 
@@ -432,8 +426,8 @@ def _story(chance: random.Random, plan: Plan, runs: int) -> Iterator[Asking]:
             number = chance.randint(-10, 10)
         elif word is Word.LIMITS_SET:
             number = chance.randint(1, plan.run_rate.requests)
-        crash = _crash(chance, calls=20, commits=3) if chance.random() < 1 / 5 else None
-        yield Asking(word=word, run=run, at_s=at_s, number=number, crash=crash)
+        killed = crash(chance, calls=20, commits=3) if chance.random() < 1 / 5 else None
+        yield Asking(word=word, run=run, at_s=at_s, number=number, crash=killed)
         at_s += chance.choice((0.0, 5.0, 20.0))
 
 
@@ -463,11 +457,6 @@ def _faults(chance: random.Random) -> Faults:
 def at_rates(rates: Mapping[Fault, float], **seconds: float) -> Faults:
     values: dict[str, Any] = {fault.value: rate for fault, rate in rates.items()} | seconds
     return Faults(**values)
-
-
-def _crash(chance: random.Random, *, calls: int = CALLS_MAX, commits: int = COMMITS_MAX) -> Crash:
-    kill = chance.choice(tuple(Kill))
-    return Crash(kill, chance.randint(1, calls if kill is Kill.CALL else commits))
 
 
 def _weather(chance: random.Random, calm_at_s: float, retention_s: float) -> Weather:

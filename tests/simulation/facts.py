@@ -23,6 +23,7 @@ from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
 from tests.simulation.pods import SimulatedPods
+from tests.simulation.posted_facts import PostedFacts
 from tests.simulation.receivers import Heard
 from tests.simulation.saves import Outputs
 from tests.simulation.world import HERE, POOL_ENDPOINTS
@@ -127,6 +128,8 @@ class Facts:
         """The batches of another program, as it has left them."""
         self.batches_here: Batches
         """Those of the first service."""
+        self.posted: PostedFacts | None = None
+        """What programs were told that post batches; None: there are none."""
         self.failure: str | None = None
         """Why the program, or the world, broke down."""
 

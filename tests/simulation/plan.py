@@ -21,6 +21,7 @@ from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.chunk_plan import ChunkPlan
 from tests.simulation.pool_plan import MemberTrouble, PoolPlan
+from tests.simulation.posted_plan import PostedPlan
 from tests.simulation.save_plan import SavePlan
 
 MINUTE_S = 60.0
@@ -337,6 +338,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None: nobody has any."""
     chunks: ChunkPlan | None = None
     """None: each row is a job of the service of its own."""
+    posted: PostedPlan | None = None
+    """What programs post, in the place of the runs; None: nobody does."""
     saves: SavePlan | None = None
     """None: outputs stay as they are."""
     pods: PodsPlan | None = None

@@ -42,7 +42,14 @@ from tests.simulation.saves import Web
 Ts = TypeVarTuple("Ts")
 
 KEYS = {"KEY_HERE": "key-0d1e2f3a4b5c6d7e", "KEY_ELSEWHERE": "key-7e6d5c4b3a2f1e0d"}
-SECRETS = {**KEYS, HOOK_VARIABLE: HOOK, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-8f7e6d5c4b3a2910"}
+SECRETS = {
+    **KEYS,
+    HOOK_VARIABLE: HOOK,
+    "WORKER_ID": "id-1a2b3c4d5e6f7a8b",
+    "WORKER_SECRET": "secret-8f7e6d5c4b3a2910",
+    "TEAM_A": "team-1f2e3d4c5b6a7980",
+    "TEAM_B": "team-0897a6b5c4d3e2f1",
+}
 """By the variables that hold them."""
 
 WATCH_S = 15.0

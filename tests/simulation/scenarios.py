@@ -27,6 +27,7 @@ from tests.simulation.drawn_batches import with_batches
 from tests.simulation.drawn_chunks import with_chunks
 from tests.simulation.drawn_pods import with_pods
 from tests.simulation.drawn_pools import with_pool
+from tests.simulation.drawn_posted import with_posted
 from tests.simulation.drawn_saves import with_saves
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.plan import (
@@ -324,6 +325,11 @@ def saves(seed: int) -> Plan:
     return with_saves(plan, share=1.0)
 
 
+def posted(seed: int) -> Plan:
+    """Programs that post batches, in a world of the swarm."""
+    return with_posted(_by_queue(seed, scenario="posted"))
+
+
 def _by_queue(seed: int, *, scenario: str) -> Plan:
     """A world of the swarm in which ordinary jobs leave by the queue."""
     return msgspec.structs.replace(
@@ -413,6 +419,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "held": held,
         "batches": batches,
         "chunks": chunks,
+        "posted": posted,
         "saves": saves,
         "pods": pods,
     }

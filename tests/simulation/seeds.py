@@ -11,7 +11,9 @@ from tests.simulation.books import read_books
 from tests.simulation.checks import violations
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts
+from tests.simulation.plan import Plan
 from tests.simulation.play import Play
+from tests.simulation.posted_play import PostedPlay
 from tests.simulation.scenarios import SCENARIOS
 
 SHOWN_MAX = 6
@@ -37,11 +39,16 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+def player(plan: Plan, folder: Path, *, traced: bool) -> Play:
+    """Who plays it."""
+    return (Play if plan.posted is None else PostedPlay)(plan, folder, traced=traced)
+
+
 def played(scenario: str, seed: int) -> Played:
     """Plays one world in a folder that is gone afterwards."""
     started_s = time.process_time()
     with tempfile.TemporaryDirectory(prefix="world-") as folder:
-        facts = Play(SCENARIOS[scenario](seed), Path(folder), traced=False).play()
+        facts = player(SCENARIOS[scenario](seed), Path(folder), traced=False).play()
         found = tuple(violations(facts))
     return Played(
         scenario=scenario,
@@ -56,7 +63,7 @@ def played(scenario: str, seed: int) -> Played:
 def story(scenario: str, seed: int) -> str:
     """The plan of a world, everything that happened in it, and what is wrong: text for people."""
     with tempfile.TemporaryDirectory(prefix="world-") as folder:
-        facts = Play(SCENARIOS[scenario](seed), Path(folder), traced=True).play()
+        facts = player(SCENARIOS[scenario](seed), Path(folder), traced=True).play()
         _tell_events(facts)
         found = violations(facts)
     told = "\n".join([str(facts.plan), "", facts.trace.text(), "", *(found or ["nothing is violated"])])

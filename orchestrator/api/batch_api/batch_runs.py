@@ -23,7 +23,7 @@ from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedError, P
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.errors import InputError, StoppedError, UsageError
+from orchestrator.errors import InputError, StoppedError, UsageError, leading
 from orchestrator.formats.input.openai_requests import CheckedRequests, check_requests, first_model
 from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger.commands.command_types import Action
@@ -52,6 +52,9 @@ class BatchRuns:
         """Makes a run of a batch, or refuses it. Raises `StorageError`."""
         try:
             errors = await self._begin(batch)
+        except FileNotFoundError:  # deleted as the batch was made, or expired
+            told = f"The file {batch.input_file} is not there any more."
+            errors = [PostedError(code="file_not_found", message=told, param="input_file_id")]
         except InputError as error:
             errors = [PostedError(code=REFUSED, message=each) for each in error.problems]
         except (UsageError, StoppedError) as error:
@@ -68,11 +71,7 @@ class BatchRuns:
 
     async def _begin(self, batch: PostedBatch) -> list[PostedError]:
         path = self.files.path(batch.input_file)
-        try:
-            model = await to_thread.run_sync(_first_model, path)
-        except FileNotFoundError:
-            told = f"The file {batch.input_file} is not there any more."
-            return [PostedError(code="file_not_found", message=told, param="input_file_id")]
+        model = await to_thread.run_sync(_first_model, path)
         request = None
         if model is not None and model in self.models:
             request = await self._request(batch, model)
@@ -119,7 +118,12 @@ class BatchRuns:
         async with intake.turn(ledger, request):
             run, settings = await intake.found(ledger, request, alone=True)
             await ledger.runs.posted.batches.learned(batch.id, run=run.id, model=model, total=rows)
-            await intake.take_in(ledger, request, run, settings, webhook_bytes=self.webhook_bytes(), refusal_advice=str)
+            try:
+                await intake.take_in(
+                    ledger, request, run, settings, webhook_bytes=self.webhook_bytes(), refusal_advice=str
+                )
+            except BaseExceptionGroup as group:
+                raise leading(group) from group
         await ask_process(ledger, Action.SERVE, run=run.id, wake=self.wake)
 
 
