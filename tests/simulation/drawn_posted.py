@@ -6,7 +6,7 @@ import msgspec
 
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.drawn_crashes import crash
-from tests.simulation.plan import Plan
+from tests.simulation.plan import FailureClass, Plan
 from tests.simulation.posted_plan import TEAMS, PostedPlan, ProgramPlan, Wrong
 
 A_DAY_S = 86_400
@@ -39,6 +39,7 @@ def with_posted(plan: Plan) -> Plan:
         finish_by_s=None,
         receivers=None,
         clocks=(),
+        weather=tuple(each for each in plan.weather if each.trouble is not FailureClass.CLOCK_JUMP),
         padding=(0, 0),
     )
 

@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS, ROW_CODES, PostedState
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import why_again
@@ -34,6 +35,9 @@ ORDER: Final = {
 }
 """No batch goes back."""
 
+LATE_US: Final = 5 * SECOND_US
+"""So long may it take to begin, and to look."""
+
 HELD: Final = frozenset(code for code, _ in ROW_CODES.values())
 """What is said of requests that were not executed."""
 
@@ -49,6 +53,8 @@ class _Batch(NamedTuple):
     failed: int
     output_file: str | None
     error_file: str | None
+    expires_at: int
+    finalizing_at: int | None
     ended: tuple[int | None, ...]
 
 
@@ -64,9 +70,10 @@ def _read(ledger: Path) -> tuple[list[_Batch], dict[str, _File]]:
     with closing(sqlite3.connect(ledger)) as db:
         rows = db.execute(
             "SELECT id, owner, state, input_file, EXISTS (SELECT 1 FROM intakes WHERE run_id = run AND accepted_at IS NOT NULL), total, completed, failed, output_file, error_file,"
+            " expires_at, finalizing_at,"
             f" {ends} FROM posted_batches"
         )
-        batches = [_Batch(*row[:10], row[10:]) for row in rows]
+        batches = [_Batch(*row[:12], row[12:]) for row in rows]
         files = [_File(*row) for row in db.execute("SELECT id, owner, purpose, size FROM posted_files")]
     return batches, {each.id: each for each in files}
 
@@ -86,6 +93,20 @@ def each_batch_has_ended_once(facts: Facts, _books: Books) -> Iterator[str]:
             yield f"{name} was seen {' > '.join(states)}"
         if name not in known or states[-1] != known[name].state:
             yield f"{name} was seen {states[-1]}, and is {known[name].state if name in known else 'gone'}"
+
+
+def what_is_late_has_expired(facts: Facts, _books: Books) -> Iterator[str]:
+    """Nobody works on after its window on what is not over by then: who is there sees to that at once."""
+    for batch in _read(facts.ledger)[0]:
+        if (
+            batch.state != PostedState.COMPLETED
+            or batch.finalizing_at is None
+            or batch.finalizing_at <= batch.expires_at
+        ):
+            continue
+        up_us = facts.up_us(batch.expires_at, facts.moments[batch.finalizing_at])
+        if up_us > LATE_US:
+            yield f"{batch.id} is completed, and went on for {up_us / SECOND_US:.1f} s after its window"
 
 
 def each_request_has_one_line(facts: Facts, _books: Books) -> Iterator[str]:
@@ -199,6 +220,7 @@ def no_request_is_sent_without_a_reason(facts: Facts, books: Books) -> Iterator[
 
 OF_POSTED = (
     each_batch_has_ended_once,
+    what_is_late_has_expired,
     each_request_has_one_line,
     what_was_told_holds,
     each_team_sees_its_own,

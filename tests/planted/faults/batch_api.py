@@ -15,6 +15,7 @@ FAULTS: tuple[Fault, ...] = (
         old='_FILES.where(posted_files.c.id == bindparam("id"), posted_files.c.owner == bindparam("owner"))',
         new='_FILES.where(posted_files.c.id == bindparam("id"))',
         tests=(f"{_FILES}::test_each_key_has_its_own_files_and_a_wrong_one_none",),
+        worlds=("posted", 0, 1),
     ),
     Fault(
         name="the Batch API takes the beginning of a key for the key",
@@ -80,6 +81,7 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             "tests/core/batch_api/test_posted_batch.py::test_the_next_step_follows_from_its_state_its_run_and_the_time",
         ),
+        worlds=("posted", 2, 1),
     ),
     Fault(
         name="an answer that refuses a request stands among the results",
@@ -87,6 +89,7 @@ FAULTS: tuple[Fault, ...] = (
         old="self._output if answer.status == OK else self._errors",
         new="self._output",
         tests=(f"{_BATCHES}::test_a_batch_is_a_run_whose_files_have_each_request_once",),
+        worlds=("posted", 0, 1),
     ),
     Fault(
         name="who writes the files of a batch anew calls them otherwise",
@@ -115,6 +118,17 @@ FAULTS: tuple[Fault, ...] = (
         old="if each not in known",
         new="if False",
         tests=(f"{_FILES}::test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_has_left",),
+        worlds=("posted", 14, 1),
+    ),
+    Fault(
+        name="a file that is deleted as a batch of it is made ends the process",
+        path="orchestrator/api/batch_api/batch_runs.py::BatchRuns.validate",
+        old="except FileNotFoundError:  # deleted as the batch was made, or expired",
+        new="except ZeroDivisionError:",
+        tests=(
+            "tests/simulation/test_posted.py::test_each_batch_ends_once_and_each_request_has_one_line_whoever_is_killed",
+        ),
+        worlds=("posted", 1, 1),
     ),
     Fault(
         name="an old batch is forgotten while its run is at work again",

@@ -15,6 +15,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if step.after.is_carried and step.before.is_carried:",
         new="if step.after.batch is not None and step.before.batch is not None:",
         tests=(ENGINE + "test_while_they_are_at_the_service_their_first_is_asked_for_and_none_of_the_others",),
+        worlds=("chunks", 0, 1),
     ),
     Fault(
         name="riders are left behind when their lead takes a step",
@@ -22,6 +23,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if led:",
         new="if False:",
         tests=(LEDGER + "test_a_step_of_the_first_is_one_of_all_and_a_stale_one_of_none",),
+        worlds=("chunks", 0, 1),
     ),
     Fault(
         name="a row of which a chunk that ended told nothing is lost",
@@ -36,6 +38,7 @@ FAULTS: tuple[Fault, ...] = (
         old="return max(1, job.chunk_rows // 2)",
         new="return job.chunk_rows",
         tests=(STEPS + "test_a_chunk_that_failed_goes_again_in_halves_and_costs_no_attempt",),
+        worlds=("chunks", 0, 1),
     ),
     Fault(
         name="with how many a row may travel is not written down",
@@ -77,6 +80,7 @@ FAULTS: tuple[Fault, ...] = (
             FORM + "test_parts_may_name_their_rows",
             ENGINE + "test_parts_that_name_their_rows_may_come_in_any_order",
         ),
+        worlds=("chunks", 4, 1),
     ),
     Fault(
         name="an output of too few parts is taken as far as it goes",
@@ -84,6 +88,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if len(elements) != len(ids):",
         new="if len(elements) > len(ids):",
         tests=(FORM + "test_what_is_no_output_of_these_rows",),
+        worlds=("chunks", 7, 1),
     ),
     Fault(
         name="the output of a whole chunk is taken from a webhook for that of its first row",
@@ -91,6 +96,7 @@ FAULTS: tuple[Fault, ...] = (
         old="is_told_by_status = job.chunk is not None or endpoint",
         new="is_told_by_status = endpoint",
         tests=(TROUBLES + "test_webhooks_tell_of_a_chunk_and_status_what_is_in_it",),
+        worlds=("chunks", 1, 1),
     ),
     Fault(
         name="the time of a chunk counts for each of its rows",
