@@ -53,4 +53,7 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G10": ("Resumable jobs are new.",),
     "G11": ("Pages that act are new.",),
     "G12": ("Pods are new.",),
+    "G13": ("Chunks are new.",),
+    "G14": ("Files made of outputs are new.",),
+    "G15": ("The Batch API is new.",),
 }

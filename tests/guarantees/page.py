@@ -7,7 +7,8 @@ from typing import Final
 
 from tests.guarantees.changes import CHANGES, SINCE
 from tests.guarantees.figures import ROOT, Recorded, recorded
-from tests.guarantees.promises import PROMISES, Promise
+from tests.guarantees.promise import Promise
+from tests.guarantees.promises import PROMISES
 
 PATH: Final = ROOT / "docs" / "why" / "guarantees.md"
 

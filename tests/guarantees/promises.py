@@ -4,27 +4,10 @@ A test is named as pytest names it, `path::function`. `figures` chooses, from th
 (`tests.limits` is "limits"), those whose name begins with one of the texts; "" takes all.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
-
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """One promise to the user."""
-
-    number: str
-    title: str
-    text: str
-    assumptions: tuple[str, ...]
-    breaks: tuple[str, ...]
-    tests: tuple[str, ...]
-    figures: Mapping[str, tuple[str, ...]] = {}
-
-    def is_about(self, module: str, figure: str) -> bool:
-        """Whether `figure`, recorded by `module`, stands with this promise."""
-        return figure.startswith(self.figures.get(module, ()))
-
+from tests.guarantees.promise import Promise
+from tests.guarantees.promises_of_outputs import OF_OUTPUTS
 
 PROMISES: Final = (
     Promise(
@@ -436,4 +419,5 @@ PROMISES: Final = (
             "tests/system/test_pods.py::test_a_run_that_is_killed_leaves_no_pod_once_somebody_tidies",
         ),
     ),
+    *OF_OUTPUTS,
 )

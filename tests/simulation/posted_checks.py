@@ -73,7 +73,7 @@ def _read(ledger: Path) -> tuple[list[_Batch], dict[str, _File]]:
             " expires_at, finalizing_at,"
             f" {ends} FROM posted_batches"
         )
-        batches = [_Batch(*row[:12], row[12:]) for row in rows]
+        batches = [_Batch._make((*row[:12], row[12:])) for row in rows]
         files = [_File(*row) for row in db.execute("SELECT id, owner, purpose, size FROM posted_files")]
     return batches, {each.id: each for each in files}
 

@@ -31,7 +31,7 @@ from tests.simulation.world import ENDPOINT
 
 MODEL: Final = "org/small"
 FILES: Final = "ledger.db.files"
-ANSWERED_S_MAX: Final = 30.0
+ANSWERED_S_MAX: Final = 10.0
 """So long a program waits for an answer of a process that may be dead."""
 
 AN_HOUR_S: Final = 3_600.0
@@ -63,9 +63,10 @@ class Front(httpx.AsyncBaseTransport):
             app: ASGIApp = batch_api_application(service.store, [MODEL], keys)
             if self.ages:
                 self._age(service.store.files.folder, engine.ledger.now() / SECOND_US)
-            await service.store.files.tidy()
+            await service.upkeep.run_once()
             async with anyio.create_task_group() as tasks:
                 self._site = site = _Site(process, Side(tasks), SimulatedTransport(app))
+                tasks.start_soon(service.upkeep.serve)
                 try:
                     await service.keeper.serve()
                 finally:

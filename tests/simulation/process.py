@@ -37,7 +37,7 @@ from tests.simulation.loop import PART, running_loop
 from tests.simulation.network import Network, SimulatedListener
 from tests.simulation.plan import Crash, Kill, Marks
 from tests.simulation.receivers import HOOK, HOOK_VARIABLE, Receivers
-from tests.simulation.saves import Web
+from tests.simulation.saves import Web, let_go_of_files
 
 Ts = TypeVarTuple("Ts")
 
@@ -160,6 +160,8 @@ class Process:
         self._machine.processes.remove(self)
         self._facts.trace.say("world", f"{self} is killed")
         running_loop().kill(self)
+        if self._facts.plan.saves is not None:
+            let_go_of_files(self._facts.folder)
         self._machine.network.kill(self, self._wire)
         self.ended.set()
 

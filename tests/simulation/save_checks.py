@@ -72,12 +72,17 @@ def nothing_else_lies_where_files_are_saved(facts: Facts, books: Books) -> Itera
             yield f"{name}, which is somebody else's, is not what it was"
     lost = {job.custom_id for job in books.jobs if job.state != State.SUCCEEDED}
     for name in there.keys() - told - strange:
-        if name.removesuffix(".bin").removesuffix("-2") not in lost:
+        if _row_of(name) not in lost:
             yield f"{name} lies where files are saved, and no row tells of it"
     ours = {facts.ledger.name, FOLDER, *(p.name for run in facts.runs for p in (run.source, run.output, run.errors))}
     for path in facts.folder.iterdir():
         if path.name not in ours and not path.name.startswith(f"{facts.ledger.name}"):
             yield f"{path.name} lies outside of the folder"
+
+
+def _row_of(name: str) -> str:
+    """Of which row a file is, or was coming."""
+    return name.removeprefix(".").partition(".bin")[0].removesuffix("-2")
 
 
 def the_ledger_has_no_content_of_files(facts: Facts, books: Books) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 import base64
 import errno
+import fcntl
 import json
 import random
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -119,6 +120,14 @@ class Web:
             raise Unanswered("it ended in the middle")
 
 
+def let_go_of_files(folder: Path) -> None:
+    """A process is killed: nobody has what it was writing locked any more, though all processes of a world are one."""
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # it is closed by now
+            if each.readlink().is_relative_to(folder) and each.readlink().suffix == ".tmp":
+                fcntl.flock(int(each.name), fcntl.LOCK_UN)
+
+
 def put_strangers_files(plan: Plan, folder: Path) -> None:
     """What somebody else has in the folder before anything begins."""
     for n in () if plan.saves is None else plan.saves.strangers:
@@ -128,7 +137,7 @@ def put_strangers_files(plan: Plan, folder: Path) -> None:
 
 def is_to_be_saved(ledger: Path, run: str) -> bool:
     """Whether results of that run are to become files that are none yet: the command is given again."""
-    words = [Unsaved.DISK.value]
+    words = [each.value for each in Unsaved if each.is_tried_again]
     with closing(sqlite3.connect(ledger)) as db:
         query = f"SELECT count(*) FROM counts JOIN runs ON runs.id = run_id WHERE runs.name = ? AND n > 0 AND counts.name IN ({', '.join('?' * len(words))})"
         return bool(db.execute(query, (run, *words)).fetchone()[0])

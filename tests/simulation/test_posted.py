@@ -14,11 +14,13 @@ from tests.simulation.posted_play import PostedPlay
 from tests.simulation.seeds import played
 
 PROGRAMS = (
-    ProgramPlan(team=0, begins_s=0.0, rows=8, window_s=86_400, again=2),
-    ProgramPlan(team=1, begins_s=0.0, rows=12, window_s=86_400, cancels_after_s=1.0),
+    ProgramPlan(team=0, begins_s=0.0, rows=4, window_s=86_400, again=2),
+    ProgramPlan(team=1, begins_s=0.0, rows=40, window_s=86_400, cancels_after_s=1.0),
     ProgramPlan(team=1, begins_s=5.0, rows=12, window_s=8, deletes_after_s=60.0),
     ProgramPlan(team=0, begins_s=5.0, rows=3, window_s=86_400, wrong=Wrong.NO_JSON, deletes_after_s=0.0),
 )
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(
     scenario="posted",
     seed=1,
@@ -84,7 +86,6 @@ def test_what_a_killed_process_leaves_and_what_nobody_should_be_told_is_found_ou
     assert found(world) == {"each_batch_has_ended_once"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_no_world_with_posted_batches_violates_a_promise(seed: int) -> None:
     world = played("posted", seed)
