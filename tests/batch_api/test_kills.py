@@ -5,6 +5,8 @@ Time is that of `tests.simulation`.
 """
 
 import os
+import sqlite3
+from contextlib import closing
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -23,7 +25,7 @@ from tests.engine.pods.test_kills import KillAtCommit
 from tests.engine.pods.workplace import nobody_holds
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import CommitWatch, async_creator
-from tests.simulation.run import run, run_until_crash
+from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.world import SimulatedService
 
 ROWS: Final = 4
@@ -88,6 +90,26 @@ class Place:
         assert len(known) == await file_rows(site)
 
 
+class KillOnceNamed:
+    """Kills after the commit that says how the files of a batch will be called."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._crash = Crash()
+
+    def committing(self) -> bool:
+        """Before a commit."""
+        return True
+
+    def committed(self) -> None:
+        """After one."""
+        assert self._place.shop is not None
+        with closing(sqlite3.connect(self._place.shop.ledger)) as connection:
+            named = connection.execute("SELECT count(*) FROM posted_batches WHERE output_file IS NOT NULL").fetchone()
+        if named[0]:
+            self._crash.pull()
+
+
 async def file_rows(site: Site) -> int:
     """How many files the ledger knows."""
     return len([each async for each in site.client().files.list()])
@@ -95,8 +117,11 @@ async def file_rows(site: Site) -> int:
 
 def killed_at(folder: Path, number: int, *, is_after: bool) -> bool:
     """Kills a process at that commit, and has the next one go on; False where the first one ended before."""
-    place = Place(folder)
-    at_s = run_until_crash(lambda: place.life(KillAtCommit(number, is_after=is_after)))
+    return killed_by(Place(folder), KillAtCommit(number, is_after=is_after))
+
+
+def killed_by(place: Place, commits: CommitWatch) -> bool:
+    at_s = run_until_crash(lambda: place.life(commits))
     if at_s is None:
         return False
     run(lambda: place.life(None), start_s=at_s + LATER_S)
@@ -104,7 +129,8 @@ def killed_at(folder: Path, number: int, *, is_after: bool) -> bool:
 
 
 def test_killed_as_its_files_are_named_it_ends_all_the_same(tmp_path: Path) -> None:
-    assert killed_at(tmp_path / "1", 10, is_after=True)
+    place = Place(tmp_path / "1")
+    assert killed_by(place, KillOnceNamed(place))
 
 
 @pytest.mark.slow
