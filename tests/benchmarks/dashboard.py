@@ -19,6 +19,9 @@ from tests.benchmarks.processes import clean_environment
 from tests.dashboard.browser.site import Site, dashboard_process
 
 TIMES: Final = 20
+BATCHES: Final = 3_000
+"""Those of the Batch API."""
+
 PAGE_MS_MAX: Final = 200.0
 PAGE_KB_MAX: Final = 100.0
 REFRESH_MS_MAX: Final = 40.0
@@ -54,9 +57,29 @@ def dashboard(
     with TemporaryDirectory() as name:
         ledger = large_ledger(Path(name), jobs, runs, pipelines)
         age(ledger)
+        _post(ledger)
         with dashboard_process(Path(name), clean_environment(), "--no-login") as site:
             looked = _looked_at(site, ledger, times)
     return [*looked, *(beside_an_engine() if beside else [])]
+
+
+def _post(path: Path) -> None:
+    """Has it batches that programs have posted, and their files: as many as a busy month leaves."""
+    number = "WITH RECURSIVE n(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM n WHERE number < ?)"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO posted_storage VALUES (1, 20000000000)")
+        connection.execute(
+            f"{number} INSERT INTO posted_files (id, owner, filename, purpose, size, created_at, expires_at)"
+            " SELECT 'file-' || number, 'team-' || number % 9, 'in.jsonl', 'batch', 1000000, number, number FROM n",
+            (2 * BATCHES,),
+        )
+        connection.execute(
+            f"{number} INSERT INTO posted_batches (id, owner, endpoint, completion_window, input_file, state, is_late,"
+            " total, completed, failed, created_at, expires_at, completed_at) SELECT 'batch_' || number,"
+            " 'team-' || number % 9, '/v1/chat/completions', '24h', 'file-' || number, iif(number % 50, 'completed',"
+            " 'in_progress'), 0, 1000, 0, 0, number, number, number FROM n",
+            (BATCHES,),
+        )
 
 
 # --- pages
