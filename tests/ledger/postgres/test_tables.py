@@ -1,12 +1,18 @@
 """The tables of a ledger on a server: values as SQLite keeps them, and what a server needs besides."""
 
+from collections.abc import Iterator
+
+import anyio
 import pytest
 from sqlalchemy import Index, Result, text
 
 from orchestrator.errors import LedgerVersionError
 from orchestrator.ledger.migrations import migrate_server
+from orchestrator.ledger.postgres.connection import connecting
+from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from tests.ledger.postgres.conftest import OpenDatabase
+from tests.postgres.databases import Databases
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +51,23 @@ async def test_indexes_of_some_rows_are_of_these_here_too(connected: OpenDatabas
     some = {index.name for table in metadata.tables.values() for index in table.indexes if is_partial(index)}
     assert some
     assert await connected().asked(PARTIAL, None, lambda found: set(found.scalars())) == some
+
+
+@pytest.fixture
+def empty_url(databases: Databases) -> Iterator[str]:
+    """The URL of a database without a ledger."""
+    with databases.one(is_empty=True) as url:
+        yield url
+
+
+async def test_who_come_at_once_make_the_tables_once(empty_url: str) -> None:
+    both = [ServerDatabase("ledger", connecting(empty_url), metadata) for _ in range(2)]
+    async with anyio.create_task_group() as tasks:
+        for each in both:
+            tasks.start_soon(migrate_server, each)
+    for each in both:
+        assert await each.structure() == int(SCHEMA_VERSION)
+        await each.aclose()
 
 
 async def test_tables_are_made_once_and_those_of_a_newer_program_are_refused(connected: OpenDatabase) -> None:
