@@ -56,26 +56,21 @@ async def test_indexes_of_some_rows_are_of_these_here_too(connected: OpenDatabas
 @pytest.fixture
 def empty_url(databases: Databases) -> Iterator[str]:
     """The URL of a database without a ledger."""
-    with databases.one(is_empty=True) as url:
+    with databases.empty() as url:
         yield url
 
 
-async def test_who_come_at_once_make_the_tables_once(empty_url: str) -> None:
+async def test_who_come_at_once_make_the_tables_once_and_those_of_a_newer_program_are_refused(empty_url: str) -> None:
     both = [ServerDatabase("ledger", connecting(empty_url), metadata) for _ in range(2)]
     async with anyio.create_task_group() as tasks:
         for each in both:
             tasks.start_soon(migrate_server, each)
-    for each in both:
-        assert await each.structure() == int(SCHEMA_VERSION)
-        await each.aclose()
-
-
-async def test_tables_are_made_once_and_those_of_a_newer_program_are_refused(connected: OpenDatabase) -> None:
-    first, second = connected(), connected()
-    await migrate_server(first)
-    assert await first.structure() == int(SCHEMA_VERSION)
+    first, second = both
+    assert await first.structure() == await second.structure() == int(SCHEMA_VERSION)
     async with first.writing() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(LedgerVersionError, match=f"^ledger: this ledger has version 9999, .* {SCHEMA_VERSION}"):
         await migrate_server(second)
     assert await second.structure() == 9999
+    for each in both:
+        await each.aclose()
