@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.units import MIB
 
 BATCH_ROWS_MAX: Final = 1_000
+FIRST_BATCH_ROWS: Final = 64
 BATCH_BYTES_MAX: Final = 4 * MIB
 
 ID_FIELD: Final = "custom_id"
@@ -65,14 +66,19 @@ def problem_of(line: int, error: Exception) -> RowProblem:
 def batches(
     items: Iterable[Row | RowProblem], *, rows_max: int = BATCH_ROWS_MAX, bytes_max: int = BATCH_BYTES_MAX
 ) -> Iterator[tuple[Row | RowProblem, ...]]:
-    """`items` in order, in tuples of at most `rows_max` items and `bytes_max` bytes; a larger item stands alone."""
+    """`items` in order, in tuples of at most `rows_max` items and `bytes_max` bytes; a larger item stands alone.
+
+    The first is small, and each may be twice as long as the one before: of items that come slowly at least half are on
+    their way.
+    """
+    now_max = min(FIRST_BATCH_ROWS, rows_max)
     batch: list[Row | RowProblem] = []
     batch_bytes = 0
     for item in items:
         item_bytes = _size(item)
-        if batch and (len(batch) == rows_max or batch_bytes + item_bytes > bytes_max):
+        if batch and (len(batch) == now_max or batch_bytes + item_bytes > bytes_max):
             yield tuple(batch)
-            batch, batch_bytes = [], 0
+            batch, batch_bytes, now_max = [], 0, min(now_max * 2, rows_max)
         batch.append(item)
         batch_bytes += item_bytes
     if batch:

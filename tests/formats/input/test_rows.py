@@ -20,6 +20,11 @@ def test_no_rows_give_no_batches() -> None:
     assert list(batches([])) == []
 
 
+def test_the_first_batches_are_small_so_that_few_rows_of_a_slow_input_wait_for_others() -> None:
+    lengths = [len(batch) for batch in batches((row(line, 1) for line in range(2_000)), rows_max=500)]
+    assert lengths == [64, 128, 256, 500, 500, 500, 52]
+
+
 @given(st.lists(st.integers(0, 50)), st.integers(1, 5), st.integers(1, 100))
 def test_batches_keep_order_and_bounds_and_lose_nothing(sizes: list[int], rows_max: int, bytes_max: int) -> None:
     items: list[Row | RowProblem] = [
