@@ -17,26 +17,26 @@ class DriverSource:
     """
 
     def __init__(self, url: str, filesystem: Any) -> None:
-        self._url = url
+        self.url = url
         self._filesystem = filesystem
         self._found: ObjectState | None = None
         self._file: Any = None
 
     def state(self) -> ObjectState:
         if self._found is None:
-            self._found = driver_state(self._filesystem, self._url)
+            self._found = driver_state(self._filesystem, self.url)
         return self._found
 
     def read(self, at: int, most: int) -> bytes:
         first = self.state()
         try:
             if self._file is None:
-                self._file = self._filesystem.open(self._url, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
+                self._file = self._filesystem.open(self.url, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
             self._file.seek(at)
             data: bytes = self._file.read(most)
         except Exception as error:
             raise store_error_of(error) from error
-        if not data and not driver_state(self._filesystem, self._url).is_same(first):
+        if not data and not driver_state(self._filesystem, self.url).is_same(first):
             raise changed()
         return data
 

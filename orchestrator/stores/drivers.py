@@ -33,6 +33,9 @@ def filesystem_of(url: str) -> Any:
     try:
         import fsspec  # noqa: PLC0415  an extra, and slow to load, as are the drivers
 
-        return fsspec.filesystem(driver.protocol, use_listings_cache=False)
+        filesystem = fsspec.filesystem(driver.protocol, use_listings_cache=False)
     except ImportError:
         raise UsageError(missing_package(f"{scheme_of(url)}://", driver.package, driver.extra)) from None
+    if driver.protocol == "s3":
+        filesystem.retries = 1  # it asks again what its own library has asked again, and says nothing: we do that
+    return filesystem

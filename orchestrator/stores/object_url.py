@@ -90,7 +90,7 @@ class ObjectUrl:
         """How it is found now."""
         from orchestrator.stores.repeats import LOOK_TRIES, repeating  # noqa: PLC0415
 
-        return repeating(tries=LOOK_TRIES)(self.look)
+        return repeating(str(self), tries=LOOK_TRIES)(self.look)
 
     def look(self) -> ObjectState:
         """The same, asked once: for who asks again by rules of their own."""

@@ -122,7 +122,7 @@ class ObjectReplacement:
 
     def _found(self) -> ObjectState | None:
         try:
-            return repeating()(self.path.look)
+            return repeating(str(self.path))(self.path.look)
         except StoreError as error:
             if is_missing(error):
                 return None

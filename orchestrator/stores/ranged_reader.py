@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from orchestrator.core.text.object_urls import shown_url
 from orchestrator.stores.object_state import ObjectState
 from orchestrator.stores.repeats import repeating
 from orchestrator.stores.store_errors import broken
@@ -18,6 +19,11 @@ BUFFER_BYTES: Final = MIB
 
 class RangeSource(Protocol):
     """The bytes of one object. All of it raises `StoreError`."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        ...
 
     def state(self) -> ObjectState:
         """How the object was found at first."""
@@ -39,7 +45,7 @@ class RangedReader(io.RawIOBase):
 
     def __init__(self, source: RangeSource, sleep: Callable[[float], None] = time.sleep) -> None:
         self._source = source
-        self._retrying = repeating(sleep)
+        self._retrying = repeating(shown_url(source.url), sleep)
         self._at = 0
         self.state = self._retrying(source.state)
 

@@ -4,9 +4,11 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.core.text.object_urls import shown_url
 from orchestrator.stores.driver_source import driver_state
 from orchestrator.stores.leftover_uploads import UploadNote, abort_leftovers
 from orchestrator.stores.object_state import ObjectState
@@ -15,6 +17,14 @@ from orchestrator.stores.store_errors import StoreError, gone, is_missing, is_un
 
 PARTS_MAX: Final = 10_000
 """S3 takes no more of one object."""
+
+ANSWER_S: Final = 300.0
+"""Within this a part has to be there, which its driver would wait for without end; a line of half a megabit a second
+suffices.
+"""
+
+ABORT_S: Final = 10.0
+"""So long may an abort take, for which everybody waits: what is left is noted."""
 
 CLOCKS_S: Final = 60
 """So far may the clock of a store and that of this machine be apart."""
@@ -25,14 +35,25 @@ _MD5: Final = re.compile(r'"?([0-9a-f]{32})"?')
 class S3Upload:
     """The coming object at `url`. All of it raises `StoreError`."""
 
-    def __init__(self, url: str, filesystem: Any, before: ObjectState | None, notes: Path | None = None) -> None:
-        """What was there `before` is to be there still when it appears. `notes`: the folder where uploads are noted."""
+    def __init__(
+        self,
+        url: str,
+        filesystem: Any,
+        before: ObjectState | None,
+        notes: Path | None = None,
+        *,
+        answer_s: float = ANSWER_S,
+    ) -> None:
+        """What was there `before` is to be there still when it appears. `notes`: the folder where uploads are noted.
+        What is not answered within `answer_s` is asked again.
+        """
         self._url = url
         self._before = before
         self._filesystem = filesystem
         bucket, key, _ = filesystem.split_path(url)
         self._place = {"Bucket": bucket, "Key": key}
         self._notes = notes
+        self._answer_s = answer_s
         self._note: UploadNote | None = None
         self._upload: str | None = None
         self._tags: list[str] = []
@@ -118,7 +139,8 @@ class S3Upload:
 
     def _aborted(self, place: Mapping[str, str], upload: str) -> None:
         try:
-            self._asked("abort_multipart_upload", place, UploadId=upload)
+            ask = partial(self._filesystem.call_s3, "abort_multipart_upload", timeout=ABORT_S)
+            until_answered(shown_url(self._url), partial(ask, **place, UploadId=upload), tries=1)
         except StoreError as error:
             if not is_missing(error):
                 raise
@@ -137,4 +159,6 @@ class S3Upload:
 
     def _asked(self, operation: str, *groups: Mapping[str, str], **more: Any) -> Any:
         named = {name: value for group in groups for name, value in group.items()}
-        return until_answered(lambda: self._filesystem.call_s3(operation, **named, **more))
+        return until_answered(
+            shown_url(self._url), lambda: self._filesystem.call_s3(operation, timeout=self._answer_s, **named, **more)
+        )

@@ -30,6 +30,9 @@ _PASSING_NAMES: Final = frozenset(
         "ServiceResponseError",
     }
 )
+_SILENT_NAMES: Final = frozenset(
+    {"FSTimeoutError", "ReadTimeout", "ReadTimeoutError", "ServerTimeoutError", "SocketTimeoutError", "WriteTimeout"}
+)
 _PASSING_NUMBERS: Final = frozenset({errno.EBUSY, errno.EIO, getattr(errno, "EREMOTEIO", errno.EIO)})
 
 CHANGED: Final = "it was changed meanwhile"
@@ -102,6 +105,7 @@ def store_error_of(error: Exception) -> StoreError:
         (is_missing and code == "NoSuchBucket", not_there("there is no such bucket")),
         (is_missing, not_there()),
         (is_denied, denied(f"access is denied ({called})")),
+        (bool(names & _SILENT_NAMES), broken(f"the server says nothing ({called})")),
         (may_pass, broken(f"the connection failed ({called})")),
     )
     refused = StoreError(getattr(error, "errno", None) or errno.EIO, f"the store refuses ({called})")

@@ -21,6 +21,7 @@ from orchestrator.stores.store_errors import StoreError, broken, changed, denied
 
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 60.0
+"""A server that sends nothing for so long is asked again."""
 
 _RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _PASSING: Final = frozenset(
@@ -47,12 +48,12 @@ logging.getLogger("httpx").addFilter(_WithoutQueries())
 class WebSource:
     """One object of a web server."""
 
-    def __init__(self, url: str, carrier: httpx.BaseTransport | None = None) -> None:
-        self._url = url
+    def __init__(self, url: str, carrier: httpx.BaseTransport | None = None, *, silence_s: float = SILENCE_S) -> None:
+        self.url = url
         self._client = httpx.Client(
             transport=carrier,
             follow_redirects=True,
-            timeout=httpx.Timeout(SILENCE_S, connect=CONNECT_S),
+            timeout=httpx.Timeout(silence_s, connect=CONNECT_S),
             headers={"Accept-Encoding": "identity"},  # else a range would be one of something else
             auth=_of_netrc(),
         )
@@ -110,7 +111,7 @@ class WebSource:
         headers = {"Range": f"bytes={at}-{last}"} | ({"If-Match": self._tag} if self._tag else {})
         before = _is_asking.set(True)
         try:
-            answer = self._client.send(self._client.build_request("GET", self._url, headers=headers), stream=True)
+            answer = self._client.send(self._client.build_request("GET", self.url, headers=headers), stream=True)
         except httpx.HTTPError as error:
             raise store_error_of(error) from error
         except (httpx.InvalidURL, ValueError) as error:

@@ -1,6 +1,7 @@
 """What stands before a store and hands requests on to it: by it a store can refuse, from a moment on."""
 
 import http.client
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,13 @@ class Gate:
     behind: str
     url: str = ""
     is_expired: bool = False
+    unread: int = 0
+    """Of so many of the next objects and parts that come nothing is read."""
+
+    silent: int = 0
+    """So many of the next requests for what an object holds are not answered."""
+
+    over: threading.Event = field(default_factory=threading.Event)
     asked: Asked = lambda method, path: None
     seen: list[tuple[str, str]] = field(default_factory=list)
 
@@ -34,12 +42,21 @@ def gate_before(behind: str) -> Iterator[Gate]:
 
     with listening(partial(_hand_on, gate), "HTTP/1.1") as gate.url:
         yield gate
+        gate.over.set()
 
 
 def _hand_on(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
+    if handler.command == "PUT" and gate.unread:
+        gate.unread -= 1
+        gate.over.wait()
+        return
     body = _body_of(handler)
     gate.seen.append((handler.command, handler.path))
     gate.asked(handler.command, handler.path)
+    if handler.command == "GET" and gate.silent:
+        gate.silent -= 1
+        gate.over.wait()
+        return
     if gate.is_expired:
         _say(handler, 400, [("Content-Type", "application/xml")], EXPIRED)
         return

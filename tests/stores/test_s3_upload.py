@@ -16,6 +16,7 @@ from orchestrator.stores.ranged_reader import opened
 from orchestrator.stores.s3_upload import S3Upload
 from orchestrator.stores.store_errors import StoreError
 from orchestrator.units import MIB
+from tests.stores.gate import gate_before
 from tests.stores.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = pytest.mark.slow  # the server is a process of its own
@@ -157,6 +158,35 @@ def test_what_a_killed_process_left_is_aborted_by_the_next_and_what_one_at_work_
     for each in (at_work, next_one):
         each.abort()
     assert (server.uploads(), notes.exists()) == ([], False)
+
+
+def slow_store(url: str) -> Any:
+    """The same store behind `url`, whose driver waits for an answer for a second only."""
+    waiting = {"read_timeout": 1, "retries": {"total_max_attempts": 1}}
+    store = fsspec.filesystem(
+        "s3", key="a", secret="b", endpoint_url=url, config_kwargs=waiting, skip_instance_cache=True
+    )
+    store.retries = 1
+    return store
+
+
+def test_a_store_that_falls_silent_is_asked_again(server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    url = server.put("in/rows", PART)
+    with gate_before(server.environment["AWS_ENDPOINT_URL"]) as gate:
+        gate.silent = 2
+        with opened(DriverSource(url, slow_store(gate.url)), sleep=lambda _: None) as stream:
+            assert stream.read() == PART
+    assert f"{url}: the server says nothing" in caplog.text
+
+
+def test_a_part_that_nobody_takes_is_sent_again(store: Any, server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+    with gate_before(server.environment["AWS_ENDPOINT_URL"]) as gate:
+        upload = S3Upload(URL, slow_store(gate.url), None, answer_s=5)
+        gate.unread = 1
+        upload.add(PART)
+        upload.complete(b"")
+    assert server.get(KEY) == PART
+    assert f"{URL}: the server says nothing (FSTimeoutError); asked again" in caplog.text
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_refused(store: Any, server: S3Server) -> None:

@@ -42,6 +42,34 @@ def test_where_the_connection_breaks_it_goes_on_at_that_byte_if_it_is_still_the_
         ]
 
 
+def test_where_a_server_falls_silent_it_is_asked_again_at_that_byte_and_that_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = WebObject(DATA, silent_after=[-1, 0, 100_000])
+    with serving(served), opened(WebSource(served.url, silence_s=0.5), sleep=lambda _: None) as stream:
+        assert stream.read() == DATA
+    firsts = [int(wanted.removeprefix("bytes=").rstrip("-")) for wanted, _ in served.asked]
+    assert firsts[:3] == [0, 0, 0]
+    assert firsts == sorted(firsts)
+    assert firsts[3] > 0, "a slow machine may fall silent itself, so that it is asked more often"
+    assert f"{served.url}: the server says nothing (ReadTimeout); asked again in 0.5 s (1 of 7)" in caplog.text
+
+
+def test_one_that_stays_silent_is_given_up() -> None:
+    served = WebObject(DATA, silent_after=[-1] * TRIES)
+    with serving(served), pytest.raises(StoreError) as refused:
+        opened(WebSource(served.url, silence_s=0.05), sleep=lambda _: None)
+    assert refused.value.strerror == f"the server says nothing (ReadTimeout), asked {TRIES} times; try again later"
+    assert len(served.asked) == TRIES
+
+
+def test_what_has_come_is_read_while_the_rest_does_not_come() -> None:
+    served = WebObject(DATA, piece=100, silent_after=[1_000])
+    with serving(served), opened(WebSource(served.url)) as stream:
+        assert stream.read(1_000) == DATA[:1_000]
+        assert len(served.asked) == 1
+
+
 def test_a_server_without_ranges_is_read_from_its_beginning_again() -> None:
     with serving(WebObject(DATA, has_ranges=False, cut_after=[600_000])) as served:
         assert read(served) == DATA
@@ -55,7 +83,7 @@ def test_a_server_that_cannot_for_now_is_asked_again(status: int) -> None:
 
 def test_one_that_never_can_is_given_up() -> None:
     with serving(WebObject(DATA, refuse=[503] * TRIES)) as served:
-        assert refused(served).strerror == "the server answers 503"
+        assert refused(served).strerror == f"the server answers 503, asked {TRIES} times; try again later"
         assert len(served.asked) == TRIES
 
 
@@ -133,7 +161,7 @@ def test_a_server_that_is_not_there_is_told() -> None:
 
     with pytest.raises(StoreError) as error:
         opened(WebSource("https://h/f?sig=hush", httpx.MockTransport(nobody)), sleep=lambda _: None)
-    assert error.value.strerror == "the connection failed (ConnectError)"
+    assert error.value.strerror == f"the connection failed (ConnectError), asked {TRIES} times; try again later"
 
 
 def test_its_query_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:

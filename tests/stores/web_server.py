@@ -1,5 +1,6 @@
 """A web server of one object, which knows ranges and conditions, and can be told to do wrong."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,14 @@ class WebObject:
     has_conditions: bool = True
     cut_after: list[int] = field(default_factory=list)
     """Each of the next answers ends, with its connection, behind so many bytes."""
+
+    silent_after: list[int] = field(default_factory=list)
+    """Each of the next answers comes no further than so many bytes, and its connection stays; -1: not even its status."""
+
+    piece: int = CHUNK
+    """So many bytes are sent at a time."""
+
+    over: threading.Event = field(default_factory=threading.Event)
 
     refuse: list[int] = field(default_factory=list)
     """The next requests are answered with these."""
@@ -45,6 +54,7 @@ def serving(served: WebObject) -> Iterator[WebObject]:
     with listening(partial(_answer, served), "HTTP/1.1") as url:
         served.url = f"{url}/rows.jsonl"
         yield served
+        served.over.set()
 
 
 def _answer(served: WebObject, handler: BaseHTTPRequestHandler) -> None:
@@ -52,38 +62,39 @@ def _answer(served: WebObject, handler: BaseHTTPRequestHandler) -> None:
     served.asked.append((wanted, condition))
     data, tag, size = served.data, served.tag, len(served.data)
     if served.refuse:
-        _say(handler, served.refuse.pop(0), {}, b"", 0)
+        _say(served, handler, served.refuse.pop(0), {}, b"", 0)
     elif condition not in ("", tag) and served.has_conditions:
-        _say(handler, 412, {}, b"", 0)
+        _say(served, handler, 412, {}, b"", 0)
     elif wanted and served.has_ranges:
         first, _, last = wanted.removeprefix("bytes=").partition("-")
         begins, ends = int(first), min(int(last or size), size - 1)
         if begins >= size:
-            _say(handler, 416, {"Content-Range": f"bytes */{size}"}, b"", 0)
+            _say(served, handler, 416, {"Content-Range": f"bytes */{size}"}, b"", 0)
         else:
             part, said = data[begins : ends + 1], size + served.said_more
             more = {"ETag": tag, "Content-Range": f"bytes {begins}-{ends}/{said}"}
-            _say(handler, 206, more | served.headers, part, len(part) + served.said_more, served.cut_after)
+            _say(served, handler, 206, more | served.headers, part, len(part) + served.said_more)
     else:
-        _say(handler, 200, {"ETag": tag} | served.headers, data, size + served.said_more, served.cut_after)
+        _say(served, handler, 200, {"ETag": tag} | served.headers, data, size + served.said_more)
     if served.then:
         served.data, served.tag = served.then.pop(0), '"another"'
 
 
 def _say(
-    handler: BaseHTTPRequestHandler,
-    status: int,
-    headers: dict[str, str],
-    body: bytes,
-    length: int,
-    cuts: list[int] | None = None,
+    served: WebObject, handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes, length: int
 ) -> None:
+    silent_after = served.silent_after.pop(0) if served.silent_after else None
+    if silent_after == -1:
+        served.over.wait()
     handler.send_response(status)
     for name, value in {**headers, "Content-Length": str(length)}.items():
         handler.send_header(name, value)
     handler.end_headers()
-    until = cuts.pop(0) if cuts else len(body)
-    for at in range(0, min(until, len(body)), CHUNK):
-        handler.wfile.write(body[at : min(at + CHUNK, until)])
+    until = served.cut_after.pop(0) if body and served.cut_after else len(body)
+    until = until if silent_after is None else min(until, silent_after)
+    for at in range(0, min(until, len(body)), served.piece):
+        handler.wfile.write(body[at : min(at + served.piece, until)])
+    if silent_after is not None:
+        served.over.wait()
     if until < len(body) or length > len(body):
         handler.close_connection = True
