@@ -93,7 +93,17 @@ def main() -> int:
         def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(recorder, Recorder.name)
 
-    options = ("-q", "-n", "0", "-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider")
+    options = (
+        "-q",
+        "-n",
+        "0",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "not postgresql",
+    )
     code = pytest.main([*options, "tests/conformance"], plugins=[_Plugin()])
     if code == pytest.ExitCode.OK:
         sent = {one_line(sql) for sql in (*recorder.sent, *written()) if not sql.startswith(_UPKEEP)}

@@ -14,6 +14,7 @@ from tests.planted.faults import (
     braking,
     chunks,
     command_line,
+    dialects,
     direct,
     emulating,
     escalating,
@@ -52,6 +53,7 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
     *rules.FAULTS,
+    *dialects.FAULTS,
     *pages.FAULTS,
     *samples.FAULTS,
     *scaling.FAULTS,

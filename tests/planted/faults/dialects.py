@@ -1,0 +1,36 @@
+"""How databases say what has no portable words."""
+
+from tests.planted.faults.fault import Fault
+
+SERVER = "tests/ledger/postgres/test_statements.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a statement for all databases changes what SQLite is sent",
+        path="orchestrator/ledger/sqlite/statements.py::_unindexed",
+        old='return f"+{compiler.process(element.column, **kw)}"',
+        new="return compiler.process(element.column, **kw)",
+        tests=("tests/ledger/sqlite/test_recording.py::test_what_stands_in_the_ledger_is_what_sqlite_was_sent_before",),
+    ),
+    Fault(
+        name="a statement is composed as it is executed, and not as it was",
+        path="orchestrator/ledger/sqlite/statements.py::_as_number",
+        old="return compiler.process(condition.self_group(against=operators.add), **kw)",
+        new="return compiler.process(condition, **kw)",
+        tests=("tests/conformance/test_selection.py::test_the_ledger_chooses_the_jobs_that_a_filter_means",),
+    ),
+    Fault(
+        name="a server is told the greatest of what is known",
+        path="orchestrator/ledger/postgres/statements.py::_extreme",
+        old='return f"CASE WHEN num_nulls({typed}) = 0 THEN {name}({typed}) END"',
+        new='return f"{name}({typed})"',
+        tests=(f"{SERVER}::test_an_extreme_of_nothing_known_is_unknown",),
+    ),
+    Fault(
+        name="of rows about the same row a server takes one",
+        path="orchestrator/ledger/postgres/statements.py::PostgresMany._is_about_one_row_twice",
+        old="return key is not None and len(set(map(key, rows))) < len(rows)",
+        new="return False",
+        tests=(f"{SERVER}::test_rows_about_the_same_row_are_taken_one_after_the_other",),
+    ),
+)
