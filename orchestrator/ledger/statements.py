@@ -63,15 +63,15 @@ class Rows(_Batch):
     inherit_cache = True
 
 
-_ROWS: Final = bindparam("batch", type_=TEXT)
+_GIVEN: Final = bindparam("batch", type_=TEXT)
 
-NUMBERS: Final = Numbers(_ROWS).table_valued(column("key", INTEGER), column("value", INTEGER))
+NUMBERS: Final = Numbers(_GIVEN).table_valued(column("key", INTEGER), column("value", INTEGER))
 """A batch of whole numbers (`value`) with their positions (`key`), to be joined to."""
 
-TEXTS: Final = Texts(_ROWS).table_valued(column("value", TEXT))
+TEXTS: Final = Texts(_GIVEN).table_valued(column("value", TEXT))
 """A batch of texts (`value`), to be joined to."""
 
-ROWS: Final = Rows(_ROWS).table_valued(column("value"))
+ROWS: Final = Rows(_GIVEN).table_valued(column("value"))
 """A batch of sequences, to be joined to."""
 
 IN_BATCH: Final[Select[tuple[Any]]] = select(NUMBERS.c.value)
@@ -103,7 +103,7 @@ def field(position: int, type_: type[TypeEngine[Any]] = INTEGER) -> Any:
 
 def batch_of(rows: Iterable[object]) -> dict[str, Any]:
     """The parameter of a statement that speaks of a batch: single values, or sequences of them."""
-    return {_ROWS.key: msgspec.json.encode(list(rows)).decode()}
+    return {_GIVEN.key: msgspec.json.encode(list(rows)).decode()}
 
 
 class Among:

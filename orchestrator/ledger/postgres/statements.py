@@ -264,4 +264,4 @@ def _joined(element: expressions.Joined, compiler: SQLCompiler, **kw: Any) -> st
 @compiles(expressions.OfGreatest, "postgresql")
 def _of_greatest(element: expressions.OfGreatest, compiler: SQLCompiler, **kw: Any) -> str:
     column, by = compiler.process(element.column, **kw), compiler.process(element.by, **kw)
-    return f"(array_agg({column} ORDER BY {by} DESC))[1]"
+    return f"(array_agg({column} ORDER BY {by} DESC NULLS LAST))[1]"
