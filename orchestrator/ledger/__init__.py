@@ -5,6 +5,7 @@ from orchestrator.ledger.sqlite import lazy_orm  # noqa: F401  before anything i
 # isort: split
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.ledger import Ledger
+from orchestrator.ledger.locks import holding_intake, holding_ledger
 from orchestrator.ledger.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.file_locks import (
@@ -32,6 +33,8 @@ __all__ = [
     "dispatcher_lock",
     "folder_of",
     "holder",
+    "holding_intake",
+    "holding_ledger",
     "intake_lock",
     "is_locked_here",
     "is_made",

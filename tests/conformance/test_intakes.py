@@ -3,7 +3,7 @@
 import itertools
 import random
 from collections.abc import Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
 import anyio
@@ -42,7 +42,7 @@ async def jobs_of(ledger: Ledger, run: Run) -> list[tuple[int, str]]:
 
 
 def held_by(living: Collection[str]) -> Hold:
-    def hold(name: str) -> AbstractContextManager[None]:
+    def hold(name: str) -> AbstractAsyncContextManager[None]:
         if name in living:
             raise IntakeBusyError
         return nullcontext()

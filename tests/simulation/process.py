@@ -7,8 +7,8 @@ or stand still while all others go on. The services and the network live on in a
 
 import os
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
@@ -226,13 +226,13 @@ class Process:
 
     # --- its locks
 
-    @contextmanager
-    def _lock(self, ledger: LedgerAddress, /, *, now: int, doing: str = "") -> Iterator[None]:
+    @asynccontextmanager
+    async def _lock(self, ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
         machine, lives, true = self._machine, self._facts.lives, self._facts.true
         if machine.holder is not None:
             raise LedgerBusyError(f"{ledger}: {machine.holder} is working on this ledger")
         with ExitStack() as works:
-            works.enter_context(dispatcher_lock(ledger, now=now, doing=doing))
+            works.enter_context(dispatcher_lock(file_of(ledger), now=now, doing=doing))
             machine.holder, life, began_at = self, len(lives), true.now()
             lives.append((began_at, STILL))
 
@@ -243,10 +243,10 @@ class Process:
             with _perishing(works.pop_all()):
                 yield
 
-    @contextmanager
-    def _intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> Iterator[None]:
+    @asynccontextmanager
+    async def _intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:
         with ExitStack() as holds:
-            holds.enter_context(intake_lock(ledger, run, now=now))
+            holds.enter_context(intake_lock(file_of(ledger), run, now=now))
             with _perishing(holds.pop_all()):
                 yield
 

@@ -141,15 +141,17 @@ async def ledger_compact(ledger: LedgerAddress, dependencies: Dependencies | Non
     Raises `UsageError` where there is none, or somebody works on it, and `StorageError` where there is no room for it.
     """
     given = dependencies or Dependencies()
-    async with command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
-        with given.lock(ledger, now=given.clock.now(), doing="ledger compact"):
-            before = file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG)
-            await opened.reports.upkeep.compact()
-            return Compacted(
-                ledger=str(ledger),
-                bytes_before=before,
-                bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG),
-            )
+    async with (
+        command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened,
+        given.lock(ledger, now=given.clock.now(), doing="ledger compact"),
+    ):
+        before = file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG)
+        await opened.reports.upkeep.compact()
+        return Compacted(
+            ledger=str(ledger),
+            bytes_before=before,
+            bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG),
+        )
 
 
 def file_bytes_of(ledger: LedgerAddress, suffix: str = "") -> int:

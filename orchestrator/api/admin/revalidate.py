@@ -57,7 +57,7 @@ async def recheck(
         if dry_run:
             return found
         try:
-            with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
+            async with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
                 number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted, asked=given.asked)
                 command = await opened.commands.one(number)
                 reply = await _rechecker(opened, run, wanted).recheck_asked(command)

@@ -48,7 +48,7 @@ async def rename(ledger: LedgerAddress, name: str, to: str, dependencies: Depend
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name)
         if to != run.name:
-            with given.holding_intakes(ledger)(run.name), given.holding_intakes(ledger)(to):
+            async with given.holding_intakes(ledger)(run.name), given.holding_intakes(ledger)(to):
                 await opened.runs.intakes.clear(to)
                 await _carried_out(opened, Action.RENAME, run, given.asked, NewName(to))
         return Renamed(run=to, was=run.name)
@@ -63,11 +63,11 @@ async def delete(ledger: LedgerAddress, name: str, dependencies: Dependencies | 
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name)
-        with given.holding_intakes(ledger)(run.name):
+        async with given.holding_intakes(ledger)(run.name):
             await opened.runs.intakes.clear(run.name)
             counts = await opened.runs.counts(run.id)
             try:
-                with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
+                async with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
                     if not await opened.runs.take_back(run.id):
                         raise UsageError(f"{run.name}: {JOBS_THERE}; {_COLLECT_FIRST}")
                     act = Act(verb=Action.DELETE, subject=SubjectKind.RUN, number=run.id, name=run.name)

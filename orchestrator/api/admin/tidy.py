@@ -27,13 +27,15 @@ async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) 
     if not is_made(request.ledger):
         raise no_ledger(request.ledger)
     try:
-        with given.lock(request.ledger, now=given.clock.now(), doing="orchestrator runs tidy"):
-            async with open_engine(request.ledger, request.connection, given, SilentConsole()) as engine:
-                lent = await engine.ledger.runs.scaling_overrides.all()
-                leases = await engine.ledger.runs.pod_leases.all(open_only=True)
-                urls = {each.service_url for each in lent} | {each.service_url for each in leases}
-                if len(urls) == 1:
-                    engine.endpoints.services.use_key_for(*urls)  # as of a `resume`
-                return [*await engine.host.workers.tidy(), *await engine.host.pods.tidy()]
+        async with (
+            given.lock(request.ledger, now=given.clock.now(), doing="orchestrator runs tidy"),
+            open_engine(request.ledger, request.connection, given, SilentConsole()) as engine,
+        ):
+            lent = await engine.ledger.runs.scaling_overrides.all()
+            leases = await engine.ledger.runs.pod_leases.all(open_only=True)
+            urls = {each.service_url for each in lent} | {each.service_url for each in leases}
+            if len(urls) == 1:
+                engine.endpoints.services.use_key_for(*urls)  # as of a `resume`
+            return [*await engine.host.workers.tidy(), *await engine.host.pods.tidy()]
     except BaseExceptionGroup as group:
         raise leading(group) from group

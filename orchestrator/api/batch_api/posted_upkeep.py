@@ -56,7 +56,8 @@ class PostedUpkeep:
         if batch.run is None or batch.run_name is None:
             await ledger.runs.posted.batches.forget(batch)
             return
-        with suppress(IntakeBusyError), self.hold(batch.run_name):
-            if await ledger.runs.posted.batches.forget(batch):
-                await self.serving.look_again(batch.run)
-                await ledger.runs.removals.clear(batch.run_name)
+        with suppress(IntakeBusyError):
+            async with self.hold(batch.run_name):
+                if await ledger.runs.posted.batches.forget(batch):
+                    await self.serving.look_again(batch.run)
+                    await ledger.runs.removals.clear(batch.run_name)

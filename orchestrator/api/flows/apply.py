@@ -157,9 +157,11 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
 async def _make(ledger: LedgerAddress, dependencies: Dependencies) -> None:
     if is_made(ledger):
         return
-    with dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"):
-        async with open_ledger(ledger, clock=dependencies.clock, connect=dependencies.connect_to(ledger)):
-            pass
+    async with (
+        dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"),
+        open_ledger(ledger, clock=dependencies.clock, connect=dependencies.connect_to(ledger)),
+    ):
+        pass
 
 
 async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, console: Console, names: EndpointNames) -> Applied:

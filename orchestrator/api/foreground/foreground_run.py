@@ -4,7 +4,7 @@ It is served here, or, where another process works on the ledger already, by tha
 and writes the same, and goes on in its place should it end.
 """
 
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 
 import anyio
 import msgspec
@@ -58,7 +58,7 @@ class Foreground:
     async def run(self) -> Summary:
         """Serves the run, or has it served by the process that works on the ledger, to its end."""
         async with anyio.create_task_group() as around:
-            with ExitStack() as held:
+            async with AsyncExitStack() as held:
                 if await self._host.take_lock_or_find(held):
                     summary = await self._serve(around)
                 else:
@@ -120,7 +120,7 @@ class Foreground:
 
     # --- served by another process
 
-    async def _beside(self, held: ExitStack, around: TaskGroup) -> Summary:
+    async def _beside(self, held: AsyncExitStack, around: TaskGroup) -> Summary:
         """Takes the run in beside the process that works on the ledger, follows it, and takes its place if it ends."""
         host = self._host
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
@@ -163,7 +163,7 @@ class Foreground:
             await self._intake.say_reopened(ledger, self._request)
             self._console.ready()
 
-    async def _follow(self, followed: FollowedRun, ledger: Ledger, held: ExitStack) -> bool:
+    async def _follow(self, followed: FollowedRun, ledger: Ledger, held: AsyncExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
 
         def is_left() -> bool:
@@ -178,7 +178,7 @@ class Foreground:
             following.cancel_scope.cancel()
         await followed.look()  # whoever has ended may have finished the run
         if is_left() or not takes_over:
-            held.close()
+            await held.aclose()
             return False
         self._console.info("the process that worked on this ledger has ended: this one goes on in its place")
         return True

@@ -55,8 +55,9 @@ async def serve(
         )
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve")
     try:
-        with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"), host.lock():
-            return await _serve(host, alongside)
+        with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):
+            async with host.lock():
+                return await _serve(host, alongside)
     except BaseExceptionGroup as group:
         raise leading(group) from group
 

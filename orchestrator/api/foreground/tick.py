@@ -54,7 +54,7 @@ async def tick(
     host = host_of(request, console or SilentConsole(), dependencies, stop, doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
-        with host.lock():
+        async with host.lock():
             with anyio.move_on_after(None if within_us is None else within_us / SECOND_US):
                 await _work(host, Firing.ONCE, _until_idle)
             return Ticked(holder=None, flows=await _flows_since(request.ledger, began, dependencies))
@@ -89,7 +89,7 @@ async def wait_for_flow(
         if flow.state is FlowState.ON_HOLD and not (flow.braked and held_by is None):
             raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator unpause {flow.name}")
         try:
-            with host.lock():
+            async with host.lock():
                 await _work(host, Firing.ASKED, _until_ended(flow.name))
         except LedgerBusyError:  # somebody was faster
             continue

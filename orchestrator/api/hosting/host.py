@@ -4,7 +4,7 @@
 """
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,11 +59,11 @@ class Host:
 
     # --- the lock
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractAsyncContextManager[None]:
         """The ledger's lock, for as long as the block lasts. Raises `LedgerBusyError` where another process has it."""
         return self.dependencies.lock(self.path, now=self.dependencies.clock.now(), doing=self.doing)
 
-    async def take_lock_or_find(self, held: ExitStack) -> bool:
+    async def take_lock_or_find(self, held: AsyncExitStack) -> bool:
         """Takes the ledger's lock into `held`. Where another process has it, returns False once the ledger of that one
         can be opened.
 
@@ -72,7 +72,7 @@ class Host:
         until = anyio.current_time() + OPENED_S_MAX
         while True:
             try:
-                held.enter_context(self.lock())
+                await held.enter_async_context(self.lock())
             except LedgerBusyError:
                 if is_ready(self.path):
                     return False
@@ -82,7 +82,7 @@ class Host:
                 return True
             await self._pause()
 
-    async def take_place(self, held: ExitStack, ledger: Ledger, is_left: Callable[[], bool]) -> bool:
+    async def take_place(self, held: AsyncExitStack, ledger: Ledger, is_left: Callable[[], bool]) -> bool:
         """Takes the lock into `held` as soon as nobody has it any more. Returns False once `is_left` holds before.
 
         `ledger` is open beside the process that works. Raises `StorageError` where it is lost, and `UsageError` where
@@ -92,7 +92,7 @@ class Host:
             if await ledger.holder() is None:
                 check_place(ledger)  # that may be why whoever worked has ended
                 try:
-                    held.enter_context(self.lock())
+                    await held.enter_async_context(self.lock())
                 except LedgerBusyError:  # somebody was faster
                     pass
                 else:

@@ -6,7 +6,7 @@ in flight get their while, and what is in the ledger is all that the next one ne
 """
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from typing import Final
 
 import anyio
@@ -122,7 +122,7 @@ class LedgerSession:
             self.ended.set()
 
     async def _serve(self, opened: AsyncExitStack, task_status: TaskStatus[None]) -> None:
-        with ExitStack() as held:
+        async with AsyncExitStack() as held:
             try:
                 is_first = await self.host.take_lock_or_find(held)
             except LedgerBusyError:

@@ -58,7 +58,8 @@ class FlowRetention:
 
     async def _remove(self, run: int, name: str, before: int) -> None:
         """A run of a flow, unless somebody works on it."""
-        with suppress(IntakeBusyError), self.hold(name):
-            if await self.ledger.flows.outlived_runs.give_up(run, before):
-                await self.serving.look_again(run)
-                await self.ledger.runs.removals.clear(name)
+        with suppress(IntakeBusyError):
+            async with self.hold(name):
+                if await self.ledger.flows.outlived_runs.give_up(run, before):
+                    await self.serving.look_again(run)
+                    await self.ledger.runs.removals.clear(name)

@@ -6,7 +6,7 @@ their lines, before anything is refused. For each run one process at a time take
 
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple, Protocol
 
 import anyio
@@ -66,7 +66,7 @@ async def turn_to_take_in(
     What was begun for it and not ended, before or inside of the block, is cleared. Raises `IntakeBusyError` if `stop`
     comes first.
     """
-    with ExitStack() as turn:
+    async with AsyncExitStack() as turn:
         await _until_held(turn, lambda: hold(name), say, stop)
         await ledger.runs.intakes.clear(name)
         try:
@@ -77,14 +77,14 @@ async def turn_to_take_in(
 
 
 async def _until_held(
-    turn: ExitStack,
-    hold: Callable[[], AbstractContextManager[None]],
+    turn: AsyncExitStack,
+    hold: Callable[[], AbstractAsyncContextManager[None]],
     say: Callable[[str], None],
     stop: anyio.Event,
 ) -> None:
     for tries in itertools.count(1):
         try:
-            turn.enter_context(hold())
+            await turn.enter_async_context(hold())
         except IntakeBusyError as busy:
             if stop.is_set():
                 raise

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S, LOOK_S, SAMP
 from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
-from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
+from orchestrator.ledger import Boot, Connect, holding_intake, holding_ledger, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -39,17 +39,17 @@ MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 
 
 class HoldLedger(Protocol):
-    """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
+    """Makes sure that nobody else works on a ledger while the block runs; see `holding_ledger`."""
 
-    def __call__(self, ledger: LedgerAddress, /, *, now: int, doing: str = ...) -> AbstractContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, /, *, now: int, doing: str = ...) -> AbstractAsyncContextManager[None]:
         """The block's context."""
         ...
 
 
 class HoldIntake(Protocol):
-    """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `intake_lock`."""
+    """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `holding_intake`."""
 
-    def __call__(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AbstractContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AbstractAsyncContextManager[None]:
         """The block's context."""
         ...
 
@@ -131,8 +131,8 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 
-    lock: HoldLedger = dispatcher_lock
-    intake_lock: HoldIntake = intake_lock
+    lock: HoldLedger = holding_ledger
+    intake_lock: HoldIntake = holding_intake
     boot: Boot = this_boot
     open_files: Callable[[], int] = open_files_allowed
     """How many files the process may have open, raised as far as the system allows."""
@@ -171,7 +171,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     def holding_intakes(self, ledger: LedgerAddress) -> Hold:
         """Holds, by the name of a run of the ledger at `ledger`, the right to take in for it."""
 
-        def hold(run: str) -> AbstractContextManager[None]:
+        def hold(run: str) -> AbstractAsyncContextManager[None]:
             return self.intake_lock(ledger, run, now=self.clock.now())
 
         return hold

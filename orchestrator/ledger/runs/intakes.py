@@ -9,7 +9,7 @@ has left is cleared before the next one of its run, and on the next open.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -43,7 +43,7 @@ from orchestrator.ledger.transactions.run_removal import (
 )
 from orchestrator.ledger.transactions.transaction import Transaction
 
-Hold = Callable[[str], AbstractContextManager[None]]
+Hold = Callable[[str], AbstractAsyncContextManager[None]]
 """Holds the right to take in for the run of that name. Raises `IntakeBusyError` where a living process has it."""
 
 Result = TypeVar("Result")
@@ -199,8 +199,9 @@ class Intakes(Repository):
     async def clear_dead(self, hold: Hold) -> None:
         """The same for every run for which no living process takes in."""
         for (name,) in await self._access.rows(_NAMES_LEFT):
-            with suppress(IntakeBusyError), hold(name):
-                await self.clear(name)
+            with suppress(IntakeBusyError):
+                async with hold(name):
+                    await self.clear(name)
 
     async def _settle(self, intake: OpenIntake) -> tuple[Corrected, Dropped]:
         """What is to be done once an intake was accepted, however often that was begun."""

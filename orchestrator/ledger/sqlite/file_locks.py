@@ -18,7 +18,7 @@ from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
 from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
@@ -43,13 +43,12 @@ _loops: Final[dict[tuple[int, int], asyncio.AbstractEventLoop]] = {}
 
 
 @contextmanager
-def dispatcher_lock(ledger: LedgerAddress, *, now: int, doing: str = "") -> Iterator[None]:
+def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None]:
     """Holds the ledger's lock while the block runs; `doing` is for those who ask what its holder does.
 
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder,
     and where it is held by a part of this process that has ended (see `refuse_abandoned`).
     """
-    ledger = file_of(ledger)
     path = companion_of(ledger, Companion.LOCK)
     refuse_network_file_system(path.parent)
     with _opened(path) as descriptor:
@@ -63,14 +62,12 @@ def dispatcher_lock(ledger: LedgerAddress, *, now: int, doing: str = "") -> Iter
 
 
 @contextmanager
-def intake_lock(ledger: LedgerAddress, run: str, *, now: int) -> Iterator[None]:
+def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
     """Holds the right to take rows in for the run called `run` while the block runs, in this process or another.
 
     It is a file of its own, which goes with its holder. Raises `IntakeBusyError`, which says who takes in.
     """
-    path = companion_of(
-        file_of(ledger), Companion.INTAKES + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS]
-    )
+    path = companion_of(ledger, Companion.INTAKES + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
     while True:
         with _opened(path) as descriptor:
             if not lock_if_free(descriptor):

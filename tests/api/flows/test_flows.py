@@ -1,7 +1,7 @@
 """Flows and schedules as programs and people ask for them: with a real ledger, served by nobody or by this process."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,9 @@ class Desk:
         return Service(URL, "key", clock, transport=self.transport)
 
     @staticmethod
-    @contextmanager
-    def _lock(_ledger: LedgerAddress, /, *, now: int, doing: str = "") -> Iterator[None]:
-        with nullcontext():
-            yield
+    @asynccontextmanager
+    async def _lock(_ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
+        yield
 
     async def applies(self, pipeline: Pipeline | None = None, **changes: Any) -> None:
         pipeline = msgspec.structs.replace(pipeline or a_pipeline(self.folder, every(24)), **changes)

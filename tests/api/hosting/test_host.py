@@ -1,7 +1,7 @@
 """Whichever command works on a ledger, it begins, waits for its place and ends in the same ways."""
 
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from orchestrator.api.foreground.tick import tick, wait_for_flow
 from orchestrator.api.hosting.host import OPENED_S_MAX, Host
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, StorageError
-from orchestrator.ledger import command_ledger, dispatcher_lock, holder
+from orchestrator.ledger import command_ledger, dispatcher_lock, holder, holding_ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from tests.api.flows.test_flows import DAY_S, Desk
@@ -36,7 +36,7 @@ class Work:
     def __init__(self, folder: Path) -> None:
         self.desk = Desk(folder, Scripted(run=lambda _: says("IN_QUEUE", "r-1"), status=says("IN_PROGRESS")))
         self.dependencies = msgspec.structs.replace(
-            self.desk.dependencies, lock=dispatcher_lock, watch_every_s=Dependencies().watch_every_s
+            self.desk.dependencies, lock=holding_ledger, watch_every_s=Dependencies().watch_every_s
         )
         self.ledger = self.desk.ledger
         self.console = Silence()
@@ -132,7 +132,8 @@ def host_of(work: Work) -> Host:
 async def test_who_finds_the_lock_taken_takes_the_place_as_soon_as_it_is_free(tmp_path: Path) -> None:
     work = await Work(tmp_path).prepared()
     host = host_of(work)
-    with ExitStack() as other, ExitStack() as held:
+    async with AsyncExitStack() as held:
+        other = held.enter_context(ExitStack())
         other.enter_context(dispatcher_lock(work.ledger, now=work.desk.clock.now()))
         assert not await host.take_lock_or_find(held)
         async with (
@@ -156,7 +157,8 @@ async def test_who_finds_the_lock_taken_of_a_ledger_that_never_comes_gives_up(tm
     work = Work(tmp_path)
     if is_stopped:
         work.stop.set()
-    with ExitStack() as held, dispatcher_lock(work.ledger, now=work.desk.clock.now()):
+    async with AsyncExitStack() as held:
+        held.enter_context(dispatcher_lock(work.ledger, now=work.desk.clock.now()))
         began = anyio.current_time()
         with pytest.raises(LedgerBusyError):
             await host_of(work).take_lock_or_find(held)
@@ -167,6 +169,7 @@ async def test_who_waits_for_the_place_at_a_ledger_that_is_gone_makes_no_other(t
     work = await Work(tmp_path).prepared()
     async with command_ledger(work.ledger, clock=work.desk.clock, connect=async_creator(work.ledger)) as ledger:
         work.ledger.unlink()
-        with ExitStack() as held, pytest.raises(StorageError, match="not in its place"):
-            await host_of(work).take_place(held, ledger, is_left=lambda: False)
+        async with AsyncExitStack() as held:
+            with pytest.raises(StorageError, match="not in its place"):
+                await host_of(work).take_place(held, ledger, is_left=lambda: False)
     assert not work.ledger.exists()

@@ -17,7 +17,8 @@ from orchestrator.core.gates.scaling_override import Bounds, WorkerRange
 from orchestrator.core.planning.worker_steps import STEP_US
 from orchestrator.errors import Unanswered
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
-from tests.engine.hosting.test_worker_scaling import Place, nobody_holds, serving
+from tests.engine.hosting.test_worker_scaling import Place, serving
+from tests.engine.pods.workplace import nobody_holds
 from tests.simulation.run import Crash, run_until_crash
 
 SPAN = WorkerRange(2, 10)

@@ -2,8 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence
 from tests.emulator.accounts import TEMPLATE
+from tests.engine.pods.workplace import nobody_holds
 from tests.engine.process import SAMPLE_EVERY_S
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
@@ -207,12 +207,6 @@ def test_they_are_put_back_after_ctrl_c(place: Place) -> None:
 
 
 # --- killed
-
-
-@contextmanager
-def nobody_holds(*_: object, **__: object) -> Iterator[None]:
-    """What a process that was killed held is free; here it would not be, for the process is the test's."""
-    yield
 
 
 def killed(place: Place, at_s: float = 0.5) -> None:

@@ -3,8 +3,8 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -185,8 +185,8 @@ class Workplace:
         return came
 
 
-@contextmanager
-def nobody_holds(*_: object, **__: object) -> Iterator[None]:
+@asynccontextmanager
+async def nobody_holds(*_: object, **__: object) -> AsyncIterator[None]:
     """What a process that was killed held is free; here it would not be, for the process is the test's."""
     yield
 

@@ -17,7 +17,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what living processes take in is removed when an engine starts",
         path="orchestrator/ledger/runs/intakes.py::Intakes.clear_dead",
-        old="with suppress(IntakeBusyError), hold(name):\n    await self.clear(name)",
+        old="with suppress(IntakeBusyError):\n    async with hold(name):\n        await self.clear(name)",
         new="await self.clear(name)",
         tests=(f"{_CONFORMANCE}::test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not",),
     ),
