@@ -84,6 +84,22 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{SAVER}::test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_the_next_start",),
     ),
     Fault(
+        name="a file that is being written goes as one that a crash has left",
+        path="orchestrator/formats/output/saved_files.py::NewFile._remove_left",
+        old="if _is_locked(descriptor) and self._names(descriptor):",
+        new="if self._names(descriptor):",
+        tests=(f"{FILES}::test_what_is_being_written_and_what_is_no_file_stay",),
+    ),
+    Fault(
+        name="rules that are given later are for what comes alone",
+        path="orchestrator/ledger/transactions/run_configuration.py::run_configure",
+        old="if before is not None and",
+        new="if before is None and",
+        tests=(
+            "tests/conformance/test_kept_outputs.py::test_results_that_were_not_to_become_files_before_count_as_those_that_are_none_yet",
+        ),
+    ),
+    Fault(
         name="outputs are collected faster than they are saved",
         path="orchestrator/engine/collecting/output_saver.py::OutputSaver.room",
         old="while self._waiting_bytes > WAITING_BYTES_MAX:",
