@@ -66,34 +66,44 @@ class NewFile:
     def _created(self) -> int:
         """Opened beside its place, by a name that nobody has, and locked: one result may come twice at once."""
         for number in count(1):
-            self._temporary = f".{self._name}.orchestrator-{number}.tmp"
-            self._remove_left()
+            self._temporary = self._beside(number)
+            self._is_there(self._temporary)
             with suppress(FileExistsError):
                 descriptor = os.open(self._temporary, _CREATE, _NEW_FILE_MODE, dir_fd=self._descriptor)
                 if _is_locked(descriptor) is not False:
+                    self._remove_left(number + 1)
                     return descriptor
                 os.close(descriptor)  # whoever saw it before it was locked removes it
         raise AssertionError
 
-    def _remove_left(self) -> None:
-        """Removes what a process that was killed has left under that name."""
-        try:
-            descriptor = os.open(self._temporary, _READ, dir_fd=self._descriptor)
-        except OSError:
-            return
-        if _is_locked(descriptor) and self._names(descriptor):
-            with suppress(OSError):
-                os.unlink(self._temporary, dir_fd=self._descriptor)
-        os.close(descriptor)
+    def _remove_left(self, first: int) -> None:
+        """Removes what is left of others of this name, from the number `first` on."""
+        for number in count(first):
+            if not self._is_there(self._beside(number)):
+                return
 
-    def _names(self, descriptor: int) -> bool:
+    def _beside(self, number: int) -> str:
+        return f".{self._name}.orchestrator-{number}.tmp"
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a file of that name was there; one that a process has left that was killed is no more."""
+        try:
+            descriptor = os.open(name, _READ, dir_fd=self._descriptor)
+        except OSError:
+            return False
+        if _is_locked(descriptor) and self._is_called(name, descriptor):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self._descriptor)
+        os.close(descriptor)
+        return True
+
+    def _is_called(self, name: str, descriptor: int) -> bool:
         """Whether the name is still that of this file: meanwhile another one may have it."""
         try:
-            return os.path.samestat(
-                os.fstat(descriptor), os.stat(self._temporary, dir_fd=self._descriptor, follow_symlinks=False)
-            )
+            there = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return False
+        return os.path.samestat(os.fstat(descriptor), there)
 
     def write(self, data: bytes) -> None:
         """Adds `data`."""

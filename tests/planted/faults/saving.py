@@ -85,9 +85,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a file that is being written goes as one that a crash has left",
-        path="orchestrator/formats/output/saved_files.py::NewFile._remove_left",
-        old="if _is_locked(descriptor) and self._names(descriptor):",
-        new="if self._names(descriptor):",
+        path="orchestrator/formats/output/saved_files.py::NewFile._is_there",
+        old="if _is_locked(descriptor) and self._is_called(name, descriptor):",
+        new="if self._is_called(name, descriptor):",
         tests=(f"{FILES}::test_what_is_being_written_and_what_is_no_file_stay",),
     ),
     Fault(
