@@ -31,6 +31,7 @@ OF_OUTPUTS: Final = (
             "tests/engine/chunks/test_chunks.py::test_an_output_that_is_not_of_these_rows_is_halved_until_it_is",
             "tests/core/chunks/test_chunk_steps.py::test_a_chunk_that_failed_goes_again_in_halves_and_costs_no_attempt",
         ),
+        figures={"benchmarks": ("chunks: ",)},
     ),
     Promise(
         number="G14",
@@ -55,11 +56,14 @@ OF_OUTPUTS: Final = (
             "tests/simulation/test_saves.py::test_a_file_that_is_not_what_its_row_says_is_found_out",
             "tests/simulation/test_saves.py::test_no_world_with_saved_files_violates_a_promise",
             "tests/engine/collecting/test_output_saver.py::test_killed_between_the_file_and_its_step_it_is_found_again_and_nothing_points_at_nothing",
+            "tests/engine/collecting/test_output_saver.py::test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like",
+            "tests/engine/collecting/test_output_saver.py::test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_the_next_start",
             "tests/engine/collecting/test_output_saver.py::test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole",
             "tests/formats/output/test_saved_files.py::test_a_link_that_leads_out_of_the_folder_is_not_followed",
             "tests/core/outputs/test_save_rules.py::test_an_id_leads_nowhere",
             "tests/client/http/test_link_fetcher.py::test_a_redirect_into_our_network_is_refused",
         ),
+        figures={"benchmarks": ("saves: ",)},
     ),
     Promise(
         number="G15",
