@@ -50,6 +50,7 @@ class DriverSource:
 def driver_state(filesystem: Any, url: str) -> ObjectState:
     """How an object is found now. Raises `StoreError`."""
     try:
+        filesystem.invalidate_cache()  # not every driver can be told to keep nothing of what it was answered
         info = filesystem.info(url)
     except Exception as error:
         raise store_error_of(error) from error

@@ -8,7 +8,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from orchestrator.errors import UsageError
-from orchestrator.stores.driver_source import DriverSource
+from orchestrator.stores.driver_source import DriverSource, driver_state
 from orchestrator.stores.drivers import DRIVERS, filesystem_of
 from orchestrator.stores.object_state import state_by_info
 from orchestrator.stores.object_url import ObjectUrl
@@ -46,6 +46,24 @@ class Breaking(MemoryFileSystem):  # type: ignore[misc]  # it has no types
         return File(data)
 
 
+class Remembering(MemoryFileSystem):  # type: ignore[misc]  # the same
+    """It keeps what it knows of an object until it is told to ask anew, as that of Hugging Face does."""
+
+    cachable = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[str, Any] = {}
+
+    def info(self, path: str, **more: Any) -> Any:
+        if path not in self._known:
+            self._known[path] = super().info(path, **more)
+        return self._known[path]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self._known.clear()
+
+
 @pytest.fixture
 def store() -> Iterator[Breaking]:
     store = Breaking()
@@ -64,6 +82,18 @@ def test_one_that_is_another_behind_its_last_byte_is_refused(store: Breaking) ->
     with opened(DriverSource(URL, store), sleep=lambda _: None) as stream, pytest.raises(StoreError) as error:
         stream.read()
     assert error.value.strerror == "it was changed meanwhile"
+
+
+def test_a_driver_that_remembers_is_asked_anew(store: Breaking) -> None:
+    remembering = Remembering()
+    assert driver_state(remembering, URL).size == len(DATA)
+    store.pipe(URL, DATA * 2)
+    with opened(DriverSource(URL, remembering)) as stream:
+        assert len(stream.read()) == len(DATA) * 2
+    with opened(DriverSource(URL, remembering)) as stream:
+        store.pipe(URL, DATA)
+        with pytest.raises(StoreError, match="changed meanwhile"):
+            stream.read()
 
 
 @pytest.mark.parametrize("path", ["memory://bucket/none", "memory://bucket"])

@@ -31,6 +31,9 @@ class Forgetful:
     def split_path(self, url: str) -> tuple[str, str, None]:
         return BUCKET, KEY, None
 
+    def invalidate_cache(self) -> None:
+        pass
+
     def info(self, url: str) -> dict[str, Any]:
         raise FileNotFoundError(url)
 
