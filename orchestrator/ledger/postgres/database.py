@@ -177,11 +177,11 @@ class ServerDatabase:
         raise UsageError(f"{path}: a ledger on a server is copied by pg_dump, not into a file of SQLite's")
 
     async def aclose(self) -> None:
-        """Closes every connection. What we have written counts as that of somebody who has ended."""
+        """Closes every connection. What we have written counts as that of somebody who has ended; where the server cannot
+        be reached any more, our row is left there, and counts as well.
+        """
         with anyio.CancelScope(shield=True):
-            with suppress(
-                StorageError
-            ):  # who cannot reach the server any more leaves a row there, which counts for ever
+            with suppress(StorageError):
                 await self._leave()
             await self._readers.dispose()
             await self._writer.dispose()
