@@ -42,16 +42,16 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 def cpu_s() -> float:
     """Of this process, and of its children and theirs, whether they live or not."""
     times = os.times()
-    return sum(times[:4]) + sum(map(_cpu_s_of, _children("self")))
+    return sum(times[:4]) + sum(map(cpu_s_of, _children("self")))
 
 
-def _cpu_s_of(process: str) -> float:
+def cpu_s_of(process: str) -> float:
     """Of a process that lives, with its children."""
     try:
         fields = _read(f"/proc/{process}/stat").rpartition(b")")[2].split()
     except OSError:  # it has just ended
         return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS + sum(map(_cpu_s_of, _children(process)))
+    return sum(map(int, fields[11:15])) / _TICKS + sum(map(cpu_s_of, _children(process)))
 
 
 def _children(process: str) -> Iterator[str]:

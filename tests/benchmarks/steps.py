@@ -60,11 +60,11 @@ async def _measure(jobs: int) -> list[Figure]:
         schema.write_text('{"type": "array"}')
         async with open_ledger(Path(name) / "ledger.db", clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
-            run = await _filled(ledger, Path(name) / "input.jsonl", jobs)
+            run = await filled(ledger, Path(name) / "input.jsonl", jobs)
             started, cpu_started = time.perf_counter(), time.process_time()
             async with anyio.create_task_group() as lanes:
                 for _ in range(LANES):
-                    lanes.start_soon(_lane, ledger, run, clock, waits)
+                    lanes.start_soon(lane, ledger, run, clock, waits)
             seconds, cpu_s = time.perf_counter() - started, time.process_time() - cpu_started
             recheck_ms = await _longest_ms(ledger, run, schema)
             group.cancel_scope.cancel()
@@ -98,8 +98,8 @@ async def _fill_with_failures(path: Path, jobs: int) -> None:
     with anyio.fail_after(SECONDS_MAX):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
-            run = await _filled(ledger, path.with_name("input.jsonl"), jobs)
-            await _lane(ledger, run, clock, [], fails=lambda job: job.id % FAILS_EVERY == 0 and job.attempt == 1)
+            run = await filled(ledger, path.with_name("input.jsonl"), jobs)
+            await lane(ledger, run, clock, [], fails=lambda job: job.id % FAILS_EVERY == 0 and job.attempt == 1)
             assert (await ledger.runs.counts(run=run.id))["succeeded"] == jobs
             [kind] = await ledger.reports.failed_executions.kinds(run.id)
             assert kind.n == jobs // FAILS_EVERY
@@ -142,7 +142,7 @@ async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
     return 1000 * max(took)
 
 
-async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
+async def filled(ledger: Ledger, path: Path, jobs: int) -> Run:
     """A run with `jobs` queued jobs."""
     write_input(path, jobs)
     run = await ledger.runs.create(
@@ -158,13 +158,18 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
     return run
 
 
-async def _lane(
-    ledger: Ledger, run: Run, clock: Clock, waits: list[float], fails: Callable[[Job], bool] = lambda _: False
+async def lane(
+    ledger: Ledger,
+    run: Run,
+    clock: Clock,
+    waits: list[float],
+    fails: Callable[[Job], bool] = lambda _: False,
+    at_once: int = LANE_JOBS,
 ) -> None:
     """Claims and finishes jobs until there are none; those that are to fail are tried again."""
     while claims := (
         await ledger.jobs.claims.take(
-            ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _payload: DAY_US), most=LANE_JOBS
+            ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _payload: DAY_US), most=at_once
         )
     ).claims:
         async with anyio.create_task_group() as task_pool:

@@ -15,6 +15,7 @@ from tests.benchmarks import (
     endpoints,
     files,
     official,
+    on_server,
     outputs,
     pools,
     program,
@@ -105,6 +106,13 @@ def test_members_of_a_pool_are_busy_side_by_side_within_their_limits() -> None:
     assert value_of("answered 429", figures) == 0
     assert value_of("4 members: submissions", figures) > 100
     assert value_of("the least busy member's part of what it may take", figures) > 50
+
+
+@pytest.mark.slow
+def test_a_server_takes_steps_as_a_file_does() -> None:
+    figures = on_server.server(jobs=500, pairs=1)
+    assert value_of("one writer: of SQLite's steps", figures) > 0.05
+    assert 1 < value_of("server's CPU a step", figures) < 1_000
 
 
 @pytest.mark.slow

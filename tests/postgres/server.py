@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.postgres.keeper import USER
+from tests.postgres.keeper import DURABLE, USER
 
 NAMED: Final = "ORCHESTRATOR_TEST_POSTGRES"
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
-def server_url(shared: Path) -> Iterator[str]:
-    """The URL of a server that is there for as long as any process is in here with the same folder `shared`."""
-    named = os.environ.get(NAMED)
+def server_url(shared: Path, *, is_durable: bool = False) -> Iterator[str]:
+    """The URL of a server that is there for as long as any process is in here with the same folder `shared`. What is
+    committed is on its disk if it `is_durable`: one of our own, whichever is named.
+    """
+    named = None if is_durable else os.environ.get(NAMED)
     if named is not None:
         yield named
         return
@@ -36,7 +38,7 @@ def server_url(shared: Path) -> Iterator[str]:
         data = told.read()
         keeper = None
         if not Path(data or "/nowhere").exists():
-            keeper, data = _kept(users)
+            keeper, data = _kept(users, is_durable)
             told.truncate(0)
             told.write(data)
             told.flush()
@@ -49,10 +51,10 @@ def server_url(shared: Path) -> Iterator[str]:
                 keeper.wait()  # and with it for the other processes: so the tests end after their server
 
 
-def _kept(users: Path) -> tuple[subprocess.Popen[str], str]:
+def _kept(users: Path, is_durable: bool) -> tuple[subprocess.Popen[str], str]:
     """A new keeper, and where its server is."""
     keeper = subprocess.Popen(
-        [sys.executable, "-m", "tests.postgres.keeper", users],
+        [sys.executable, "-m", "tests.postgres.keeper", users, *([DURABLE] if is_durable else [])],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

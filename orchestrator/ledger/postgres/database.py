@@ -177,8 +177,8 @@ class ServerDatabase:
         raise UsageError(f"{path}: a ledger on a server is copied by pg_dump, not into a file of SQLite's")
 
     async def aclose(self) -> None:
-        """Closes every connection. What we have written counts as that of somebody who has ended; where the server cannot
-        be reached any more, our row is left there, and counts as well.
+        """Closes every connection. What we have written counts as that of somebody who has ended; where the server
+        cannot be reached any more, our row is left there, and counts as well.
         """
         with anyio.CancelScope(shield=True):
             with suppress(StorageError):
