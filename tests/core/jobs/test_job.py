@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides, is_terminal, outcome_from
+from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides, Unsaved, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
@@ -398,3 +398,7 @@ def test_a_retry_may_give_the_job_what_it_had_not_before() -> None:
     ).after
     again = transitions.reopened(ended, at=EPOCH_AT)
     assert again.after.escalated is None
+
+
+def test_a_member_that_is_no_file_is_tried_again_unless_nothing_can_be_made_of_it() -> None:
+    assert [each for each in Unsaved if not each.is_tried_again] == [Unsaved.MEMBER]
