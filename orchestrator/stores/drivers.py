@@ -1,10 +1,12 @@
 """The drivers of stores, which fsspec finds by the scheme of a URL: loaded once one is used, named where missing."""
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from orchestrator.core.text.object_urls import scheme_of
 from orchestrator.errors import UsageError
 from orchestrator.installation import missing_package
+from orchestrator.stores.repeats import ANSWER_S
 
 
 class Driver(NamedTuple):
@@ -15,10 +17,13 @@ class Driver(NamedTuple):
     protocol: str
     """What fsspec calls it."""
 
+    options: Mapping[str, Any] = {}
+    """What it is made with."""
+
 
 DRIVERS: Final = {
     "s3": Driver("s3fs", "s3", "s3"),
-    "gs": Driver("gcsfs", "gcs", "gs"),
+    "gs": Driver("gcsfs", "gcs", "gs", {"requests_timeout": ANSWER_S}),
     "az": Driver("adlfs", "azure", "az"),
     "hf": Driver("huggingface_hub", "hf", "hf"),
 }
@@ -33,7 +38,7 @@ def filesystem_of(url: str) -> Any:
     try:
         import fsspec  # noqa: PLC0415  an extra, and slow to load, as are the drivers
 
-        filesystem = fsspec.filesystem(driver.protocol, use_listings_cache=False)
+        filesystem = fsspec.filesystem(driver.protocol, use_listings_cache=False, **driver.options)
     except ImportError:
         raise UsageError(missing_package(f"{scheme_of(url)}://", driver.package, driver.extra)) from None
     if driver.protocol == "s3":

@@ -21,6 +21,11 @@ REPEAT_S_MAX: Final = 30.0
 """The pause before it is asked for again, doubled each time."""
 
 
+ANSWER_S: Final = 300.0
+"""Within this a part or a block has to be there that its driver would wait for without end; a line of half a megabit a
+second suffices.
+"""
+
 LOOK_TRIES: Final = 2
 """The same where somebody waits to hear whether anything is there: drivers ask again themselves."""
 

@@ -12,16 +12,11 @@ from orchestrator.core.text.object_urls import shown_url
 from orchestrator.stores.driver_source import driver_state
 from orchestrator.stores.leftover_uploads import UploadNote, abort_leftovers
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.repeats import until_answered
+from orchestrator.stores.repeats import ANSWER_S, until_answered
 from orchestrator.stores.store_errors import StoreError, gone, is_missing, is_unknown_request, too_large
 
 PARTS_MAX: Final = 10_000
 """S3 takes no more of one object."""
-
-ANSWER_S: Final = 300.0
-"""Within this a part has to be there, which its driver would wait for without end; a line of half a megabit a second
-suffices.
-"""
 
 ABORT_S: Final = 10.0
 """So long may an abort take, for which everybody waits: what is left is noted."""
