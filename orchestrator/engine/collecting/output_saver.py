@@ -6,7 +6,7 @@ came, and says why; where it is the disk that cannot take it, nothing more is se
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from orchestrator.core.outputs.saved_members import (
     unsaved_text,
     with_replaced,
 )
-from orchestrator.errors import DamagedError, Unanswered, UsageError
+from orchestrator.errors import DamagedError, Unanswered, UsageError, leading
 from orchestrator.formats.output.saved_objects import file_to_save
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -179,10 +179,7 @@ class OutputSaver:
             run, [State.SUCCEEDED], after=after, most=PAGE_JOBS, bytes_max=WAITING_BYTES_MAX
         ):
             after = (page[-1].line, page[-1].job)
-            found = list[SavedAgain]()
-            async with anyio.create_task_group() as group:
-                for job in page:
-                    group.start_soon(self._save_again, run, job, found)
+            found = await self._saved_page(run, page)
             done = SavedAgain(
                 done.saved + sum(each.saved for each in found),
                 done.unsaved + sum(each.unsaved for each in found),
@@ -193,6 +190,16 @@ class OutputSaver:
         now = Counter({Unsaved.MEMBER: done.unsaved})
         await self._ledger.jobs.outputs.recount(run, {why: now[why] - counts.get(why.value, 0) for why in Unsaved})
         return done
+
+    async def _saved_page(self, run: int, page: Iterable[FinishedJob]) -> list[SavedAgain]:
+        found = list[SavedAgain]()
+        try:
+            async with anyio.create_task_group() as group:
+                for job in page:
+                    group.start_soon(self._save_again, run, job, found)
+        except BaseExceptionGroup as errors:
+            raise leading(errors) from errors
+        return found
 
     async def _save_again(self, run: int, job: FinishedJob, found: list[SavedAgain]) -> None:
         async with self._again:

@@ -18,7 +18,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.engine.collecting.output_saver import WAITING_BYTES_MAX, OutputSaver
 from orchestrator.engine.commands.revalidate import Revalidator
-from orchestrator.errors import Unanswered, UsageError
+from orchestrator.errors import StorageError, Unanswered, UsageError
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUnsaved
@@ -52,12 +52,14 @@ async def outputs(p: Process) -> list[Any]:
     return [json.loads(job.output or b"null") for job in await p.results()]
 
 
-def link(*pieces: bytes, why: str = "") -> Callable[..., AsyncGenerator[bytes, None]]:
+def link(
+    *pieces: bytes, why: str = "", error: type[Exception] = Unanswered
+) -> Callable[..., AsyncGenerator[bytes, None]]:
     async def fetch(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
         for piece in pieces:
             yield piece
         if why:
-            raise Unanswered(why)
+            raise error(why)
 
     return fetch
 
@@ -342,3 +344,13 @@ async def test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_
             assert await check_saved_files(p.ledger, findings, lambda *_: None) == 1
             assert findings.all() == ()
     assert files(tmp_path) == {"mine.png": PNG, "job-1-1.png": PNG}
+
+
+async def test_where_the_ledger_takes_no_more_while_files_are_made_later_that_is_what_is_said(tmp_path: Path) -> None:
+    found, full = says("COMPLETED", output={"image": "https://example.org/a.png"}), link(why="full", error=StorageError)
+    async with process(tmp_path / "db", Scripted(status=found), jobs=2) as p:
+        await p.begin()
+        await p.finish()
+        saver = OutputSaver(p.ledger, {p.run.id: settings(tmp_path)}, p.warnings.append, full)
+        with pytest.raises(StorageError, match="full"):
+            await saver.save_all(p.run.id)
