@@ -91,7 +91,15 @@ OF_LONG_JOBS = frozenset({Fault.KILLED_WORKER, Fault.STALE_PROGRESS})
 OF_BATCHES = frozenset({Fault.STUCK_BATCH, Fault.STUCK_REQUEST, Fault.FAILED_BATCH, Fault.REPEATED_APPEND})
 """What befalls the service's own Batch."""
 
-APART = frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER}) | OF_BATCHES | OF_PODS
+OF_OUTPUTS = frozenset({Fault.MISSING_PART, Fault.PAGE_LINK, Fault.CUT_LINK, Fault.GONE_LINK})
+"""What befalls parts of outputs, and what these link to."""
+
+APART = (
+    frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER})
+    | OF_BATCHES
+    | OF_PODS
+    | OF_OUTPUTS
+)
 """Those that are drawn by themselves."""
 
 HONEST = tuple(fault for fault in Fault if fault not in LIES | OF_LONG_JOBS | APART)

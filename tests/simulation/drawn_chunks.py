@@ -32,5 +32,6 @@ def with_chunks(plan: Plan, *, share: float = 1 / 9) -> Plan:
         spoilt_share=chance.choice((0.0, 0.1, 0.3)),
     )
     spells = tuple(msgspec.structs.replace(each, repeated_id=0.0) for each in plan.faults.spells)
-    faults = msgspec.structs.replace(plan.faults, repeated_id=0.0, spells=spells)
+    missing = chance.choice((0.0, 0.1))
+    faults = msgspec.structs.replace(plan.faults, repeated_id=0.0, missing_part=missing, spells=spells)
     return msgspec.structs.replace(plan, jobs=jobs, chunks=chunks, faults=faults)

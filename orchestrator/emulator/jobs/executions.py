@@ -1,12 +1,18 @@
 """What workers do with the jobs of the emulated service: take one, show how far it is, report its end."""
 
 from collections import Counter
+from typing import Final
+
+import msgspec
 
 from orchestrator.emulator.contract.faults import Fault, FaultDice
 from orchestrator.emulator.jobs.endpoint_table import EndpointTable
 from orchestrator.emulator.jobs.job_table import JobTable
 from orchestrator.emulator.jobs.jobs import JobExecution, ServiceJob, ServiceStatus, WorkerResult
 from orchestrator.units import SECOND_US
+
+_parts: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Executions:
@@ -111,4 +117,19 @@ class Executions:
             return WorkerResult(error="handler error (injected)", refresh=result.refresh)
         if self._dice.strikes(Fault.EMPTY_OUTPUT):
             return WorkerResult(refresh=result.refresh)
+        shorter = _without_last_part(result.output or b"")
+        if shorter is not None and self._dice.strikes(Fault.MISSING_PART):
+            return msgspec.structs.replace(result, output=shorter)
         return result
+
+
+def _without_last_part(output: bytes) -> bytes | None:
+    """An output that is a list of several parts, or has one, without the last; None where it is no such."""
+    if output.startswith(b"["):
+        parts = _parts.decode(output)
+        return msgspec.json.encode(parts[:-1]) if len(parts) > 1 else None
+    if output.startswith(b"{"):
+        for name, member in (members := _members.decode(output)).items():
+            if bytes(member).startswith(b"[") and (shorter := _without_last_part(bytes(member))) is not None:
+                return msgspec.json.encode({**members, name: msgspec.Raw(shorter)})
+    return None

@@ -79,6 +79,24 @@ def test_an_empty_output_is_a_success_without_output() -> None:
     assert "output" not in record
 
 
+@pytest.mark.parametrize(
+    ("output", "left"),
+    [
+        (b'[1,{"a":2}]', [1]),
+        (b'{"n":3,"items":[1,2,3]}', {"n": 3, "items": [1, 2]}),
+        (b"[1]", [1]),
+        (b'{"items":[7]}', {"items": [7]}),
+        (b'"text"', "text"),
+    ],
+)
+def test_a_list_of_several_parts_lacks_the_last(output: bytes, left: object) -> None:
+    subject = world(Faults(missing_part=1.0))
+    job_id = submit(subject)
+    execution = take(subject)
+    assert subject.executions.done(execution, WorkerResult(output=output), T0)
+    assert seen(subject.status(EP, job_id, T0))["output"] == left
+
+
 def test_a_handler_error_fails_a_job_whose_handler_succeeded() -> None:
     subject = world(Faults(handler_error=1.0))
     job_id = submit(subject)
