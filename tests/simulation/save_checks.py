@@ -15,7 +15,7 @@ from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import number_of
 from tests.simulation.save_plan import NEVER_A_FILE, Given
-from tests.simulation.saves import FOLDER, MEMBER, SOMEBODYS, Outputs
+from tests.simulation.saves import FOLDER, MEMBER, Outputs, strange_file
 
 SHOWN = 24
 """So much of a content is looked for."""
@@ -66,12 +66,12 @@ def nothing_else_lies_where_files_are_saved(facts: Facts, books: Books) -> Itera
     out = facts.folder / FOLDER
     there = {path.name: path for path in out.iterdir()} if out.is_dir() else {}
     told = {Path(member["file"]).name for _, member in _members(facts, books) if "file" in member}
-    strange = {f"job-{n}.bin" for n in saves.strangers}
-    for name in strange:
-        if name not in there or there[name].read_bytes() != SOMEBODYS:
+    strange = {f"job-{n}.bin": strange_file(facts.plan, n) for n in saves.strangers}
+    for name, content in strange.items():
+        if name not in there or there[name].read_bytes() != content:
             yield f"{name}, which is somebody else's, is not what it was"
     lost = {job.custom_id for job in books.jobs if job.state != State.SUCCEEDED}
-    for name in there.keys() - told - strange:
+    for name in there.keys() - told - strange.keys():
         if _row_of(name) not in lost:
             yield f"{name} lies where files are saved, and no row tells of it"
     ours = {facts.ledger.name, FOLDER, *(p.name for run in facts.runs for p in (run.source, run.output, run.errors))}

@@ -24,7 +24,6 @@ from tests.simulation.save_plan import LINKS, NEVER_A_FILE, Given, SavePlan
 
 MEMBER: Final = "file"
 FOLDER: Final = "out"
-SOMEBODYS: Final = b"somebody's"
 PAGE: Final = b"<!DOCTYPE html><title>Sign in</title><p>Your session has ended.</p>"
 HOST: Final = "https://files.example/"
 ADDRESSES: Final = {Given.PRIVATE: "10.1.2.3"}
@@ -132,7 +131,13 @@ def put_strangers_files(plan: Plan, folder: Path) -> None:
     """What somebody else has in the folder before anything begins."""
     for n in () if plan.saves is None else plan.saves.strangers:
         (folder / FOLDER).mkdir(exist_ok=True)
-        (folder / FOLDER / f"job-{n}.bin").write_bytes(SOMEBODYS)
+        (folder / FOLDER / f"job-{n}.bin").write_bytes(strange_file(plan, n))
+
+
+def strange_file(plan: Plan, n: int) -> bytes:
+    """Somebody else's, by the name and of the size of what is to be that row's."""
+    assert plan.saves is not None
+    return b"s" * len(Outputs(plan.saves, plan.seed).file(n) or b"none")
 
 
 def is_to_be_saved(ledger: Path, run: str) -> bool:

@@ -75,6 +75,7 @@ class OutboxSender(Generic[M]):
 
     _busy: set[tuple[int, str]] = field(init=False, default_factory=set)
     _tasks: TaskGroup = field(init=False)
+    _is_working: bool = field(init=False, default=False)
     _places: anyio.CapacityLimiter = field(init=False)
     _settled: anyio.Event = field(init=False, default_factory=anyio.Event)
 
@@ -83,16 +84,18 @@ class OutboxSender(Generic[M]):
         """Sends inside the block what `send_due` begins; on leaving no more."""
         self._places = anyio.CapacityLimiter(AT_ONCE_MAX)
         async with anyio.create_task_group() as self._tasks:
+            self._is_working = True
             try:
                 yield
             finally:
+                self._is_working = False  # who waits for the ledger meanwhile begins nothing either
                 self._tasks.cancel_scope.cancel()
 
     async def send_due(self) -> float:
         """Begins to send what is due; returns the seconds until there is more. Raises `StorageError`."""
         now = self.clock.now()
         for receiver in await self.outbox.receivers_due(now):
-            if receiver not in self._busy:
+            if self._is_working and receiver not in self._busy:
                 self._busy.add(receiver)
                 self._tasks.start_soon(self._tell_all, receiver)
         if not self._busy:

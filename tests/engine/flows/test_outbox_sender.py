@@ -14,22 +14,26 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 @dataclass
 class Outbox:
-    """Notes why nobody took it."""
+    """Notes why nobody took it. A receiver is owed something whenever it is asked."""
 
     problems: list[str] = field(default_factory=list)
+
+    async def receivers_due(self, _now: int) -> list[tuple[int, str]]:
+        return [(1, "ops")]
+
+    async def next_due(self, _now: int) -> int | None:
+        return None
 
     async def undelivered(self, _number: int, problem: str, *, due_at: int | None) -> None:
         assert due_at is not None
         self.problems.append(problem)
 
 
-async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> None:
-    outbox, clock = Outbox(), VirtualClock()
-
+def sender(outbox: Outbox, clock: VirtualClock) -> OutboxSender[Message]:
     async def send(_message: object) -> Delivery:
         return failed("page.py ended with exit code 1: no such user hunter2-hunter2")
 
-    courier: OutboxSender[Message] = OutboxSender(
+    return OutboxSender(
         outbox=outbox,  # type: ignore[arg-type]  # as far as it is used
         send=send,
         name_of=lambda _: "night",
@@ -37,6 +41,19 @@ async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> No
         scrub=lambda text: text.replace(b"hunter2-hunter2", b"[env:PASSWORD]"),
         warn=outbox.problems.append,
     )
+
+
+async def test_once_it_has_ended_who_looked_before_begins_nothing_more() -> None:
+    """As where a process is interrupted while it looks for what is owed at the end of its work."""
+    courier = sender(Outbox(), VirtualClock())
+    async with courier.working():
+        pass
+    await courier.until_idle()
+
+
+async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> None:
+    outbox, clock = Outbox(), VirtualClock()
+    courier = sender(outbox, clock)
     message = Message(
         id=1,
         body=b"{}",

@@ -134,4 +134,14 @@ FAULTS: tuple[Fault, ...] = (
         new="(_newer.c.seq < checkpoints.c.seq)",
         tests=("tests/engine/maintenance/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),
     ),
+    Fault(
+        name="who looks for what is owed as the work ends begins to send it",
+        path="orchestrator/engine/flows/outbox_sender.py::OutboxSender.send_due",
+        old="if self._is_working and receiver not in self._busy:",
+        new="if receiver not in self._busy:",
+        tests=(
+            "tests/engine/flows/test_outbox_sender.py::test_once_it_has_ended_who_looked_before_begins_nothing_more",
+        ),
+        worlds=("chunks", 35, 1),
+    ),
 )

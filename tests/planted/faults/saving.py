@@ -19,6 +19,7 @@ FAULTS: tuple[Fault, ...] = (
         old='return file_digest(file, "sha256").hexdigest() == self._hash.hexdigest()',
         new="return True",
         tests=(f"{FILES}::test_one_of_the_same_size_is_told_apart_by_what_is_in_it",),
+        worlds=("saves", 0, 1),
     ),
     Fault(
         name="an object takes the place of somebody else's",
@@ -105,5 +106,21 @@ FAULTS: tuple[Fault, ...] = (
         old="while self._waiting_bytes > WAITING_BYTES_MAX:",
         new="while False:",
         tests=(f"{SAVER}::test_while_much_waits_to_be_saved_no_more_is_collected",),
+    ),
+    Fault(
+        name="a file that a killed process has made is made once more",
+        path="orchestrator/formats/output/saved_files.py::NewFile._placed",
+        old="if self._is_taken(name):",
+        new="if False:",
+        tests=(f"{SAVER}::test_killed_between_the_file_and_its_step_it_is_found_again_and_nothing_points_at_nothing",),
+        worlds=("saves", 1, 1),
+    ),
+    Fault(
+        name="what a killed process was writing stays beside the files",
+        path="orchestrator/formats/output/saved_files.py::NewFile._created",
+        old="self._remove_left()",
+        new="pass",
+        tests=(f"{FILES}::test_what_a_crash_left_goes_with_the_next_file_of_that_name",),
+        worlds=("saves", 31, 1),
     ),
 )
