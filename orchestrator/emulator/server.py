@@ -34,7 +34,6 @@ from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.emulator.job_api.webhook_delivery import Deliver, WebhookDelivery
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.jobs.world import Due, World
-from orchestrator.emulator.linked_files import LinkedFiles
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.workforce import Workforce
 from orchestrator.units import MILLISECOND_US, SECOND_US
@@ -159,7 +158,6 @@ class Emulator:
             *self._jobs.routes,
             *self._workforce.routes(),
             *StatsApi(self.stats).routes(),
-            *LinkedFiles(self.dice).routes(),
             *self._interfaces.routes,
         ]
         app = RouteTable(routes, self._interfaces.unserved.answer)

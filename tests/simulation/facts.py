@@ -143,7 +143,7 @@ class Facts:
 
     def output_of(self, raw_input: bytes) -> bytes:
         """What a worker makes of the input of a row."""
-        if self._outputs is not None:
+        if self._outputs is not None and raw_input.startswith(b'{"n":'):  # and is no stranger's
             return self._outputs.output(json.loads(raw_input)["n"])
         return self.plan.output_of(raw_input)
 

@@ -186,15 +186,12 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """A pod is in ERROR some time before `pod_ends_after_s` is over."""
     vanished_pod: float = 0.0
     """A pod is gone by then, as if somebody had terminated it."""
-
     missing_part: float = 0.0
     """An output that is a list, or has one, of several parts lacks the last of them."""
     page_link: float = 0.0
-    """A file that outputs link to, of `/emulator/files`, is a page of HTML, with a 200."""
+    """A file of `/emulator/files` is a page of HTML, with a 200; it is cut in the middle; it is answered 403."""
     cut_link: float = 0.0
-    """Its answer ends in the middle."""
     gone_link: float = 0.0
-    """It is answered 403, as by a signature that has expired."""
 
     neighbour: float = 0.0
     """Somebody else sends so much of each limit, evenly, with the same key: it counts, and what is too much is 429."""

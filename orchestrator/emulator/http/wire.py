@@ -129,6 +129,16 @@ class Wire:
             answer=answer, delay_us=delay_us, cut=Cut.INSIDE_BODY if answer.body else Cut.BEFORE_ANSWER
         )
 
+    def linked(self, answer: HttpAnswer) -> OutgoingAnswer:
+        """How a file leaves to which an output links, after the faults that spoil such."""
+        if self._dice.strikes(Fault.GONE_LINK):
+            expired = HttpAnswer(status=HTTPStatus.FORBIDDEN, body=b"expired", content_type="text/plain")
+            return OutgoingAnswer(answer=expired)
+        if self._dice.strikes(Fault.PAGE_LINK):
+            return OutgoingAnswer(answer=HttpAnswer(status=answer.status, body=HTML_PAGE, content_type="text/html"))
+        cut = Cut.INSIDE_BODY if self._dice.strikes(Fault.CUT_LINK) else Cut.NOWHERE
+        return OutgoingAnswer(answer=answer, cut=cut)
+
     def _shortened(self, answer: HttpAnswer) -> HttpAnswer:
         """The answer, or what a proxy has left of it; to its reader it is whole."""
         if self._dice.strikes(Fault.EMPTY_ANSWER):

@@ -1,4 +1,4 @@
-"""What an endpoint is asked for: the job API, `/openai/*` and `/batch`."""
+"""What an endpoint is asked for: the job API, `/openai/*` and `/batch`; and files to which its outputs may link."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,6 +8,7 @@ from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.emulator.batches.batches import Batches
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.job_api.batch_routes import BatchApi
+from orchestrator.emulator.job_api.linked_files import LinkedFiles
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, job_routes
@@ -40,4 +41,5 @@ class JobInterfaces:
             *job_routes(jobs),
             *OpenAiApi(live, gate, changed=changed).routes(),
             *BatchApi(self.batches, live, gate, changed=changed).routes(),
+            *LinkedFiles(gate.wire).routes(),
         )
