@@ -11,6 +11,8 @@ from tests.engine.chunks.travelling import POISON, said_of_bad
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import input_of, number_of
+from tests.simulation.save_plan import NEVER_A_FILE
+from tests.simulation.saves import Outputs
 
 OF_ROWS: Final = frozenset({"failed", "invalid_output"})
 """What a row may be given up for that its handler has seen."""
@@ -41,8 +43,15 @@ def no_row_bears_the_trouble_of_another(facts: Facts, books: Books) -> Iterator[
                 yield f"{names[row.job]} has succeeded, which no handler can do"
         elif not is_own.get(row.message or "", row.message not in _told_of_rows(facts)):
             yield f"{names[row.job]} has failed with another's trouble: {row.message}"
-        elif row.trouble in OF_ROWS and submission is not None and submission.rows > 1 and n not in chunks.bad:
+        elif row.trouble in OF_ROWS and submission is not None and submission.rows > 1 and not _is_own(facts, n):
             yield f"{names[row.job]} was given up with the {submission.rows} rows of its chunk: {row.message}"
+
+
+def _is_own(facts: Facts, n: int) -> bool:
+    """Whether a row may fail by itself in whatever chunk: it is bad, or its output can become no file."""
+    chunks, saves = facts.plan.chunks, facts.plan.saves
+    is_no_file = saves is not None and Outputs(saves, facts.plan.seed).given(n) in NEVER_A_FILE
+    return is_no_file or (chunks is not None and n in chunks.bad)
 
 
 def _told_of_rows(facts: Facts) -> set[str]:
