@@ -21,7 +21,7 @@ from orchestrator.ledger.sqlite.file_locks import (
 )
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.ledger.sqlite.webhook_key import webhook_key
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of, may_exist
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, may_exist
 
 __all__ = [
     "Boot",
@@ -31,7 +31,6 @@ __all__ = [
     "LedgerAddress",
     "command_ledger",
     "dispatcher_lock",
-    "folder_of",
     "holder",
     "holding_intake",
     "holding_ledger",

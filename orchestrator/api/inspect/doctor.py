@@ -22,7 +22,7 @@ from orchestrator.core.service.profiles import address_of, is_by_url, is_same_ac
 from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
-from orchestrator.ledger import Ledger, folder_of, may_exist, network_file_system, read_ledger, webhook_key
+from orchestrator.ledger import Ledger, may_exist, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
@@ -50,9 +50,8 @@ async def doctor(
     given = dependencies or Dependencies()
     facts = await _of_ledger(request, given)
     if facts.ledger is not None:
-        is_file = isinstance(request.ledger, Path)
-        network = network_of(folder_of(request.ledger).resolve()) if is_file else None
-        room = free_bytes(request.ledger)
+        path, room = request.ledger, free_bytes(request.ledger)
+        network = network_of(path.resolve().parent) if isinstance(path, Path) else None
         facts = replace(facts, ledger=replace(facts.ledger, network=network, free_bytes=room))
     services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts), _compared(facts))
     facts = replace(facts, services=services)

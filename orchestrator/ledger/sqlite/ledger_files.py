@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from orchestrator.settings.addresses.companions import Companion
+from orchestrator.settings.addresses.companions import Companion, file_identity
 
 FILES: Final = ("", Companion.WRITE_AHEAD_LOG, Companion.SHARED_MEMORY, Companion.LOCK)
 """The files that two processes must have in common."""
@@ -18,21 +18,19 @@ OPEN_FILES: Final = Path("/dev/fd")
 _F_GETPATH: Final[int | None] = getattr(fcntl, "F_GETPATH", None)
 """How macOS tells the name of an open file."""
 
-_Identity = tuple[int, int]
-
 
 class LedgerFiles:
     """The place of the ledger at `path`, whose files are open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
-        found = {suffix: _identity(self._file(suffix)) for suffix in FILES}
+        found = {suffix: file_identity(self._file(suffix)) for suffix in FILES}
         self._known = {suffix: identity for suffix, identity in found.items() if identity is not None}
 
     def missing(self) -> Path | None:
         """The first of the files that is gone, or another one by now; None where all are in their place."""
         for suffix, identity in self._known.items():
-            if _identity(self._file(suffix)) != identity:
+            if file_identity(self._file(suffix)) != identity:
                 return self._file(suffix)
         return None
 
@@ -44,27 +42,19 @@ class LedgerFiles:
     def is_whole_at(self, path: Path) -> bool:
         """Whether the ledger, as it is open, is all at `path`."""
         return all(
-            _identity(path.with_name(path.name + suffix)) == identity
+            file_identity(path.with_name(path.name + suffix)) == identity
             for suffix, identity in self._known.items()
             if not suffix.startswith(".")
         )
 
     def moved_to(self) -> Path | None:
         """Where the ledger's own file is now, as far as the system tells; None for one that was deleted."""
-        ours = (entry for entry in OPEN_FILES.iterdir() if _identity(entry) == self._known[""])
+        ours = (entry for entry in OPEN_FILES.iterdir() if file_identity(entry) == self._known[""])
         name = next(map(_name_of, ours), None)
-        return name if name is not None and _identity(name) == self._known[""] else None
+        return name if name is not None and file_identity(name) == self._known[""] else None
 
     def _file(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
-
-
-def _identity(file: Path) -> _Identity | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _name_of(entry: Path) -> Path:

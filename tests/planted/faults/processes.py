@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a ledger that is deleted under a run goes unnoticed",
         path="orchestrator/ledger/sqlite/ledger_files.py::LedgerFiles.missing",
-        old="if _identity(self._file(suffix)) != identity:",
+        old="if file_identity(self._file(suffix)) != identity:",
         new="if False:",
         tests=(
             "tests/api/runs/test_ledger_rescue.py",
@@ -105,8 +105,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="only the name of a ledger is looked for, not the file",
         path="orchestrator/ledger/sqlite/ledger_files.py::LedgerFiles.missing",
-        old="if _identity(self._file(suffix)) != identity:",
-        new="if _identity(self._file(suffix)) is None:",
+        old="if file_identity(self._file(suffix)) != identity:",
+        new="if file_identity(self._file(suffix)) is None:",
         tests=("tests/system/test_misplaced.py::test_a_ledger_that_is_lost_under_a_run_is_noticed_and_saved",),
     ),
     Fault(
