@@ -48,7 +48,10 @@ def _files_of(run: Run, path: Location, ledger: LedgerAddress) -> Iterator[Locat
         output = location_of(settings.output)
         yield from (output, partial_of(output, ledger))
         if output_settings.SPLIT.key in settings.cli_defaults:
-            yield from [path] * is_part(path, output) if isinstance(output, ObjectUrl) else parts_of(output)
+            if not isinstance(output, ObjectUrl):
+                yield from parts_of(output)
+            elif is_part(path, output):
+                yield path
     if settings.errors is not None:
         yield location_of(settings.errors)
 
@@ -126,9 +129,9 @@ async def check_not_appeared(
 
 async def _is_of(ledger: Ledger, run: Run, path: Location, kind: OutputFormat, *, is_errors: bool) -> bool:
     """Whether the first rows of a file are of jobs of `run`, which another process of it has written."""
-    reader = reader_of(path, kind, is_errors=is_errors)
 
     def first_rows() -> list[str | None]:
+        reader = reader_of(path, kind, is_errors=is_errors)
         return [reader.custom_id(row) for row, _ in zip(reader, range(ROWS_LOOKED_AT), strict=False)]
 
     try:
