@@ -12,7 +12,7 @@ from orchestrator.core.text.object_urls import shown_url
 from orchestrator.stores.driver_source import driver_state
 from orchestrator.stores.leftover_uploads import UploadNote, abort_leftovers
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.repeats import ANSWER_S, until_answered
+from orchestrator.stores.repeats import ANSWER_S, TRIES, until_answered
 from orchestrator.stores.store_errors import StoreError, gone, is_missing, is_unknown_request, too_large
 
 PARTS_MAX: Final = 10_000
@@ -100,7 +100,7 @@ class S3Upload:
             return
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(self._tags, start=1)]
         upload = {"UploadId": self._upload, "MultipartUpload": {"Parts": parts}}
-        self._asked("complete_multipart_upload", self._place, condition, **upload)
+        self._asked("complete_multipart_upload", self._place, condition, upload)
 
     def _is_ours(self, rest: bytes) -> bool:
         """Whether the object is what was uploaded: it may be complete though its answer never came."""
@@ -134,8 +134,7 @@ class S3Upload:
 
     def _aborted(self, place: Mapping[str, str], upload: str) -> None:
         try:
-            ask = partial(self._filesystem.call_s3, "abort_multipart_upload", timeout=ABORT_S)
-            until_answered(shown_url(self._url), partial(ask, **place, UploadId=upload), tries=1)
+            self._asked("abort_multipart_upload", place, answer_s=ABORT_S, tries=1, UploadId=upload)
         except StoreError as error:
             if not is_missing(error):
                 raise
@@ -152,8 +151,14 @@ class S3Upload:
             if each["Key"] == key and is_then:
                 self._aborted(place, each["UploadId"])
 
-    def _asked(self, operation: str, *groups: Mapping[str, str], **more: Any) -> Any:
+    def _asked(
+        self,
+        operation: str,
+        *groups: Mapping[str, Any],
+        answer_s: float | None = None,
+        tries: int = TRIES,
+        **more: Any,
+    ) -> Any:
         named = {name: value for group in groups for name, value in group.items()}
-        return until_answered(
-            shown_url(self._url), lambda: self._filesystem.call_s3(operation, timeout=self._answer_s, **named, **more)
-        )
+        ask = partial(self._filesystem.call_s3, operation, timeout=answer_s or self._answer_s)
+        return until_answered(shown_url(self._url), partial(ask, **named, **more), tries=tries)
