@@ -126,7 +126,7 @@ class _Terms(NamedTuple):
 
     def is_ours(self, member: bytes) -> bool:
         """Whether `member` tells of a file that was made."""
-        return bool(self.ours) and saved_file(member) in (self.ours or ())
+        return self.ours is not None and saved_file(member) in self.ours
 
 
 class OutputSaver:

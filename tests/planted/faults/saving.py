@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a worker writes counts as a file that was saved",
         path="orchestrator/engine/collecting/output_saver.py::_Terms.is_ours",
-        old="return bool(self.ours) and saved_file(member) in (self.ours or ())",
+        old="return self.ours is not None and saved_file(member) in self.ours",
         new="return self.is_again and saved_file(member) is not None",
         tests=(f"{SAVER}::test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like",),
     ),
