@@ -4,16 +4,17 @@ What a crash cuts short is finished later: a file without a row is swept, and a 
 the next open of the ledger.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
 
 from orchestrator.api.batch_api.file_store import FileStore
 from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.intake.run_removal import remove_run
 from orchestrator.engine.runtime.console import Console
-from orchestrator.errors import IntakeBusyError, StorageError
+from orchestrator.errors import StorageError
 from orchestrator.ledger.posted.posted_batches import OutlivedBatch
 from orchestrator.ledger.runs.intakes import Hold
 
@@ -53,11 +54,10 @@ class PostedUpkeep:
     async def _forget(self, batch: OutlivedBatch) -> None:
         """A batch, unless somebody works on its run."""
         ledger = self.files.ledger
+        forget = partial(ledger.runs.posted.batches.forget, batch)
         if batch.run is None or batch.run_name is None:
-            await ledger.runs.posted.batches.forget(batch)
+            await forget()
             return
-        with suppress(IntakeBusyError):
-            async with self.hold(batch.run_name):
-                if await ledger.runs.posted.batches.forget(batch):
-                    await self.serving.look_again(batch.run)
-                    await ledger.runs.removals.clear(batch.run_name)
+        await remove_run(
+            ledger, batch.run, batch.run_name, give_up=forget, look_again=self.serving.look_again, hold=self.hold
+        )

@@ -1,19 +1,19 @@
 """Removes the rows of flows that ended longer ago than their pipelines keep them.
 
-It works beside everything else, a short transaction after the other, and rests in between. What a crash cuts short the
-next open of the ledger finishes: a run is first taken back whole, and is none for anybody from then on.
+It works beside everything else, a short transaction after the other, and rests in between.
 """
 
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.engine.hosting.run_host import RunHost
-from orchestrator.errors import IntakeBusyError, StorageError
+from orchestrator.engine.intake.run_removal import remove_run
+from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Hold
 
@@ -52,14 +52,9 @@ class FlowRetention:
                 continue
             before = now - keep_us
             for run, name in await self.ledger.flows.outlived_runs.ended_before(pipeline.id, before):
-                await self._remove(run, name, before)
+                give_up = partial(self.ledger.flows.outlived_runs.give_up, run, before)
+                await remove_run(
+                    self.ledger, run, name, give_up=give_up, look_again=self.serving.look_again, hold=self.hold
+                )
             # Further ones the next time.
             await self.ledger.flows.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)
-
-    async def _remove(self, run: int, name: str, before: int) -> None:
-        """A run of a flow, unless somebody works on it."""
-        with suppress(IntakeBusyError):
-            async with self.hold(name):
-                if await self.ledger.flows.outlived_runs.give_up(run, before):
-                    await self.serving.look_again(run)
-                    await self.ledger.runs.removals.clear(name)
