@@ -77,9 +77,8 @@ class BatchApi:
         self._app.app = batch_api_application(service.store, self._models, self._keys)
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._listener.serve)
-            tasks.start_soon(service.keeper.serve)
             host.console.info(f"the Batch API is at {self.url}")
-            await service.upkeep.serve()
+            await service.serve()
 
 
 def _key(name: str, variable: str, environ: Mapping[str, str]) -> str:

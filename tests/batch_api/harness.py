@@ -122,9 +122,7 @@ async def batch_api(
         app = batch_api_application(service.store, service.keeper.runs.models, keys or {})
         found.append(Site(app, service.store.files, heard))
         ready.set()
-        async with anyio.create_task_group() as working:
-            working.start_soon(service.keeper.serve)
-            working.start_soon(service.upkeep.serve)
+        await service.serve()
 
     connection = ConnectionSettings(serverless_url=URL, api_key="key")
     request = ServeRequest(ledger=shop.ledger, connection=connection)

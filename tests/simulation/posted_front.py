@@ -66,9 +66,8 @@ class Front(httpx.AsyncBaseTransport):
             await service.upkeep.run_once()
             async with anyio.create_task_group() as tasks:
                 self._site = site = _Site(process, Side(tasks), SimulatedTransport(app))
-                tasks.start_soon(service.upkeep.serve)
                 try:
-                    await service.keeper.serve()
+                    await service.serve()
                 finally:
                     if self._site is site:
                         self._site = None

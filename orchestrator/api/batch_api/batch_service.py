@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import anyio
+
 from orchestrator.api.batch_api.batch_keeper import BatchKeeper
 from orchestrator.api.batch_api.batch_runs import BatchRuns
 from orchestrator.api.batch_api.batch_store import BatchStore
@@ -21,6 +23,12 @@ class BatchService(NamedTuple):
     keeper: BatchKeeper
     upkeep: PostedUpkeep
     """What forgets of it what is not kept any longer."""
+
+    async def serve(self) -> None:
+        """Carries on, and forgets, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.keeper.serve)
+            tasks.start_soon(self.upkeep.serve)
 
 
 def batch_service(
