@@ -129,6 +129,15 @@ class Books(NamedTuple):
     batches: frozenset[str]
     """The ids of those of the service's own Batch."""
 
+    def name_of(self, row: EventRow) -> str:
+        """The `custom_id` of the job that an event is about."""
+        (custom_id,) = (job.custom_id for job in self.jobs if job.id == row.job)
+        return custom_id
+
+    def submission_of(self, row: EventRow | OutcomeRow) -> SubmissionRow | None:
+        """The one that an event or an outcome is of, if it is of one."""
+        return None if row.submission is None else self.submissions.get(row.submission)
+
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
         """The submission that the service knows as `remote_id`."""
         return next((row for row in self.submissions.values() if row.remote_id == remote_id), None)

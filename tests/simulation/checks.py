@@ -51,7 +51,7 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.mistaken import mistaken_in
-from tests.simulation.plan import FailureClass, Plan, Rate
+from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
     each_member_is_sent_jobs_by_its_own_lane,
@@ -63,8 +63,7 @@ from tests.simulation.pool_checks import (
 from tests.simulation.posted_checks import OF_POSTED
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
-from tests.simulation.save_checks import OF_SAVES, is_never_a_file
-from tests.simulation.saves import as_it_came
+from tests.simulation.save_checks import OF_SAVES, as_it_came, is_never_a_file
 from tests.simulation.scaling_checks import OF_SCALING
 
 BUDGET_US = 90 * SECOND_US
@@ -116,14 +115,14 @@ def every_job_has_one_outcome(facts: Facts, books: Books) -> Iterator[str]:
         elif (
             job.state == State.SUCCEEDED
             and job.custom_id not in mistaken
-            and as_it_came(facts.plan, job.custom_id, outcome.output) != outputs.get(job.custom_id)
+            and as_it_came(facts, job.custom_id, outcome.output) != outputs.get(job.custom_id)
         ):
             yield f"{job.custom_id} has the result {(outcome.output or b'')[:100]!r}"
     if facts.finished:
         for run in facts.runs:
             states = {job.custom_id: _state_at(facts, books, job, run.ended_at) for job in books.jobs}
             of_run = {f"job-{n}": states[f"job-{n}"] for n in run.numbers if f"job-{n}" in states}
-            yield from _files_say_the_same(facts.plan, run, of_run, outputs, mistaken)
+            yield from _files_say_the_same(facts, run, of_run, outputs, mistaken)
 
 
 def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
@@ -133,7 +132,7 @@ def _state_at(facts: Facts, books: Books, job: JobRow, at: int) -> State:
 
 
 def _files_say_the_same(
-    plan: Plan, run: RunFacts, jobs: Mapping[str, State], outputs: Mapping[str, bytes], mistaken: Collection[str]
+    facts: Facts, run: RunFacts, jobs: Mapping[str, State], outputs: Mapping[str, bytes], mistaken: Collection[str]
 ) -> Iterator[str]:
     for path, states in ((run.output, {State.SUCCEEDED}), (run.errors, TERMINAL - {State.SUCCEEDED})):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -146,7 +145,7 @@ def _files_say_the_same(
             for row in sure
             if path == run.output
         }
-        if any(as_it_came(plan, name, output) != outputs[name] for name, output in told.items()):
+        if any(as_it_came(facts, name, output) != outputs[name] for name, output in told.items()):
             yield f"{path.name} holds outputs that are not those of their rows"
 
 
@@ -225,8 +224,7 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
     """Submissions and results at the service are at most one for each job, and one for each time that the ledger says
     why there had to be another.
     """
-    accepted = Counter(chain.from_iterable(fate.rows for fate in facts.fates.values()))
-    completed = facts.completed
+    accepted, completed = facts.accepted, facts.completed
     for job in books.jobs:
         again = [
             why_again(row, past_queue=is_past_queue(facts, books, job, row))

@@ -11,8 +11,6 @@ from tests.engine.chunks.travelling import POISON, said_of_bad
 from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import input_of, number_of
-from tests.simulation.save_plan import NEVER_A_FILE
-from tests.simulation.saves import Outputs
 
 OF_ROWS: Final = frozenset({"failed", "invalid_output"})
 """What a row may be given up for that its handler has seen."""
@@ -20,8 +18,7 @@ OF_ROWS: Final = frozenset({"failed", "invalid_output"})
 
 def is_said_of_row(facts: Facts, books: Books, row: EventRow) -> bool:
     """Whether an event may be what the handler has said of a bad row of a chunk, which is no result."""
-    (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
-    return row.trouble == "failed" and is_bad(facts, custom_id)
+    return row.trouble == "failed" and is_bad(facts, books.name_of(row))
 
 
 def is_bad(facts: Facts, custom_id: str) -> bool:
@@ -35,28 +32,24 @@ def no_row_bears_the_trouble_of_another(facts: Facts, books: Books) -> Iterator[
     if chunks is None:
         return
     names = {job.id: job.custom_id for job in books.jobs}
+    told = {POISON, *map(said_of_bad, chunks.bad)}
     for row in books.outcomes:
-        n, submission = number_of(names[row.job]), books.submissions.get(row.submission or 0)
+        name, submission = names[row.job], books.submission_of(row)
+        n = number_of(name)
         is_own = {POISON: n in chunks.poisonous, said_of_bad(n): n in chunks.bad}
         if row.trouble is None:
             if any(is_own.values()):
-                yield f"{names[row.job]} has succeeded, which no handler can do"
-        elif not is_own.get(row.message or "", row.message not in _told_of_rows(facts)):
-            yield f"{names[row.job]} has failed with another's trouble: {row.message}"
-        elif row.trouble in OF_ROWS and submission is not None and submission.rows > 1 and not _is_own(facts, n):
-            yield f"{names[row.job]} was given up with the {submission.rows} rows of its chunk: {row.message}"
+                yield f"{name} has succeeded, which no handler can do"
+        elif not is_own.get(row.message or "", row.message not in told):
+            yield f"{name} has failed with another's trouble: {row.message}"
+        elif row.trouble in OF_ROWS and submission is not None and submission.rows > 1 and not _is_own(facts, name):
+            yield f"{name} was given up with the {submission.rows} rows of its chunk: {row.message}"
 
 
-def _is_own(facts: Facts, n: int) -> bool:
+def _is_own(facts: Facts, custom_id: str) -> bool:
     """Whether a row may fail by itself in whatever chunk: it is bad, or its output can become no file."""
-    chunks, saves = facts.plan.chunks, facts.plan.saves
-    is_no_file = saves is not None and Outputs(saves, facts.plan.seed).given(n) in NEVER_A_FILE
-    return is_no_file or (chunks is not None and n in chunks.bad)
-
-
-def _told_of_rows(facts: Facts) -> set[str]:
-    chunks = facts.plan.chunks
-    return set() if chunks is None else {POISON, *map(said_of_bad, chunks.bad)}
+    is_no_file = facts.outputs is not None and facts.outputs.is_never_a_file(number_of(custom_id))
+    return is_no_file or is_bad(facts, custom_id)
 
 
 def a_chunk_that_fails_is_halved(facts: Facts, books: Books) -> Iterator[str]:
@@ -66,18 +59,16 @@ def a_chunk_that_fails_is_halved(facts: Facts, books: Books) -> Iterator[str]:
         for job, rows in books.events.items()
     }
     for job, rows in sent.items():
-        most: int | None = None
-        for row, after in pairwise([*rows, None]):
-            assert row is not None
-            submission = books.submissions.get(row.submission or 0)
-            if row.code == ReasonCode.CHUNK_HALVED and submission is not None:
-                most = max(1, submission.rows // 2)
-                if after is not None and after.event == Event.CLAIMED and _rows(books, after) > most:
-                    yield f"job {job} travelled with {_rows(books, after)} after a chunk of {submission.rows} had failed"
+        for row, after in pairwise(rows):
+            submission = books.submission_of(row)
+            if row.code != ReasonCode.CHUNK_HALVED or submission is None or after.event != Event.CLAIMED:
+                continue
+            if (n := _rows(books, after)) > max(1, submission.rows // 2):
+                yield f"job {job} travelled with {n} after a chunk of {submission.rows} had failed"
 
 
 def _rows(books: Books, row: EventRow) -> int:
-    submission = books.submissions.get(row.submission or 0)
+    submission = books.submission_of(row)
     return 0 if submission is None else submission.rows
 
 

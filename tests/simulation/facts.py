@@ -83,7 +83,8 @@ class Facts:
         self.ledger = folder / "ledger.db"
         firsts = itertools.accumulate((run.jobs for run in plan.runs), initial=1)
         self.runs = [RunFacts(run, folder, first=first) for run, first in zip(plan.runs, firsts, strict=False)]
-        self._outputs = None if plan.saves is None else Outputs(plan.saves, plan.seed)
+        self.outputs = None if plan.saves is None else Outputs(plan.saves, plan.seed)
+        """What rows have for outputs; None: none becomes a file."""
         self.true = VirtualClock()
         self.sky = Sky(plan)
         self.trace = Trace(self.true.now, kept=traced)
@@ -143,14 +144,19 @@ class Facts:
 
     def output_of(self, raw_input: bytes) -> bytes:
         """What a worker makes of the input of a row."""
-        if self._outputs is not None and raw_input.startswith(b'{"n":'):  # and is no stranger's
-            return self._outputs.output(json.loads(raw_input)["n"])
+        if self.outputs is not None and raw_input.startswith(b'{"n":'):  # and is no stranger's
+            return self.outputs.output(json.loads(raw_input)["n"])
         return self.plan.output_of(raw_input)
 
     @property
     def finished(self) -> bool:
         """Whether every run came to its end."""
         return all(run.finished for run in self.runs)
+
+    @property
+    def accepted(self) -> Counter[bytes]:
+        """How often each input of a row was taken by the services, alone or with others."""
+        return Counter(itertools.chain.from_iterable(fate.rows for fate in self.fates.values()))
 
     @property
     def completed(self) -> Counter[Hashable]:

@@ -35,24 +35,23 @@ def fate_of(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate
     """What became of the submission that an event is about; of none that was told another's id, or may have been, since
     that of another brought it by its webhook.
     """
-    submission = books.submissions.get(row.submission or 0)
+    submission = books.submission_of(row)
     remote_id = submission.remote_id if submission else None
     if row.code == ReasonCode.REPEATED_ID and facts.plan.faults.other_id_webhook:
         return remote_id, None
     fate = facts.fates.get(remote_id or "")
-    (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)
-    return remote_id, fate if fate is not None and input_of(custom_id) in fate.rows else None
+    return remote_id, fate if fate is not None and input_of(books.name_of(row)) in fate.rows else None
 
 
 def is_carried(books: Books, row: EventRow) -> bool:
     """Whether an event is about a submission that left by that of another row: what is counted are those that left."""
-    submission = books.submissions.get(row.submission or 0)
+    submission = books.submission_of(row)
     return submission is not None and submission.is_carried
 
 
 def is_past_queue(facts: Facts, books: Books, job: JobRow, row: EventRow) -> bool:
     """Whether a submission past the queue is what an event of `job` is about."""
-    submission = books.submissions.get(row.submission or 0)
+    submission = books.submission_of(row)
     return submission is not None and not lane_at(facts.plan, job.run, submission.endpoint).has_queue
 
 

@@ -43,7 +43,7 @@ def nobody_in_doubt_is_sent_anew_unasked(facts: Facts, books: Books) -> Iterator
         for row in books.events.get(job.id, ()):
             if row.event != Event.RETRIED or row.trouble != "uncertain" or wish is OnUncertain.RESUBMIT:
                 continue
-            submission = books.submissions.get(row.submission or 0)
+            submission = books.submission_of(row)
             until = None if submission is None else submission.ttl_at
             is_early = until is not None and row.at < until and not any(facts.plan.clocks)  # else waits are cut short
             if wish is OnUncertain.FAIL or is_early:

@@ -4,7 +4,7 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -212,8 +212,7 @@ def no_request_is_sent_without_a_reason(facts: Facts, books: Books) -> Iterator[
         again = [why_again(row, past_queue=False) for row in books.events.get(job.id, ()) if row.event == Event.RETRIED]
         if job.custom_id in inputs.get(job.run, {}):
             may_be[inputs[job.run][job.custom_id]] += 1 + len(again)
-    accepted = Counter(chain.from_iterable(fate.rows for fate in facts.fates.values()))
-    for body, n in accepted.items():
+    for body, n in facts.accepted.items():
         if n > may_be[body]:
             yield f"{content_of(body)} was submitted {n} times, and the ledger says why {may_be[body]} times"
 

@@ -38,5 +38,3 @@ class PostedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The programs of a world."""
 
     programs: tuple[ProgramPlan, ...]
-    deleted_run: int | None = None
-    """The batch of which program somebody takes the run away from by `orchestrator runs delete`; None: of nobody."""

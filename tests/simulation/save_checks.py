@@ -15,8 +15,8 @@ from tests.simulation.books import Books, EventRow
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import number_of
 from tests.simulation.mistaken import mistaken_in
-from tests.simulation.save_plan import NEVER_A_FILE, Given
-from tests.simulation.saves import FOLDER, MEMBER, Outputs, strange_file
+from tests.simulation.save_plan import Given
+from tests.simulation.saves import FOLDER, MEMBER, strange_file
 
 SHOWN = 24
 """So much of a content is looked for."""
@@ -34,10 +34,10 @@ def each_file_is_there_and_whole(facts: Facts, books: Books) -> Iterator[str]:
     """Of each result: what is in it came from its output, and its size and SHA-256 are what its row says; and what can
     be a file is one, once all is well.
     """
-    saves = facts.plan.saves
-    if saves is None or not facts.finished:
+    outputs = facts.outputs
+    if outputs is None or not facts.finished:
         return
-    outputs, mistaken = Outputs(saves, facts.plan.seed), mistaken_in(facts, books)
+    mistaken = mistaken_in(facts, books)
     for name, member in _members(facts, books):
         if name in mistaken:
             continue
@@ -90,10 +90,9 @@ def _row_of(name: str) -> str:
 
 def the_ledger_has_no_content_of_files(facts: Facts, books: Books) -> Iterator[str]:
     """In no row of any table, but of what has come and is not worked off yet."""
-    saves = facts.plan.saves
-    if saves is None or not facts.finished:
+    outputs = facts.outputs
+    if outputs is None or not facts.finished:
         return
-    outputs = Outputs(saves, facts.plan.seed)
     contents = {
         name: json.loads(outputs.output(number_of(name)))[MEMBER].encode()[: SHOWN + 40][-SHOWN:]
         for name, member in _members(facts, books)
@@ -123,11 +122,21 @@ def _values(ledger: Path) -> Iterator[bytes]:
 
 def is_never_a_file(facts: Facts, books: Books, row: EventRow) -> bool:
     """Whether an event may be that no file could be made of a result, which is none then."""
-    saves = facts.plan.saves
-    if saves is None or saves.on_unsaved is OnUnsaved.KEEP or row.trouble != "invalid_output":
+    saves, outputs = facts.plan.saves, facts.outputs
+    if saves is None or outputs is None or saves.on_unsaved is OnUnsaved.KEEP or row.trouble != "invalid_output":
         return False
-    (name,) = (job.custom_id for job in books.jobs if job.id == row.job)
-    return Outputs(saves, facts.plan.seed).given(number_of(name)) in NEVER_A_FILE
+    return outputs.is_never_a_file(number_of(books.name_of(row)))
+
+
+def as_it_came(facts: Facts, custom_id: str, output: bytes | None) -> bytes | None:
+    """An output as its worker gave it, of what is kept of it."""
+    if facts.outputs is None or output is None:
+        return output
+    kept, came = json.loads(output), facts.outputs.output(number_of(custom_id))
+    member = kept.get(MEMBER)
+    if isinstance(member, dict):
+        kept[MEMBER] = json.loads(came)[MEMBER] if "file" in member else member.get("value")
+    return json.dumps(kept, separators=(",", ":")).encode()
 
 
 OF_SAVES = (

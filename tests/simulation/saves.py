@@ -54,6 +54,10 @@ class Outputs:
         """How the output of that row gives its file."""
         return random.Random(f"given {self._seed} {n}").choice(self._plan.given)
 
+    def is_never_a_file(self, n: int) -> bool:
+        """Whether none can be made of the output of that row, however well all is."""
+        return self.given(n) in NEVER_A_FILE
+
     def content(self, n: int) -> bytes:
         """What is in the file of that row where all is well."""
         chance = random.Random(f"content {self._seed} {n}")
@@ -61,10 +65,9 @@ class Outputs:
 
     def file(self, n: int) -> bytes | None:
         """What is in the file that is made of its output; None where none can be."""
-        given = self.given(n)
-        if given in NEVER_A_FILE:
+        if self.is_never_a_file(n):
             return None
-        return PAGE if given is Given.PAGE else self.content(self.linked(n))
+        return PAGE if self.given(n) is Given.PAGE else self.content(self.linked(n))
 
     def linked(self, n: int) -> int:
         """The row to whose file its link leads."""
@@ -160,14 +163,3 @@ async def take_the_folder_away(plan: Plan, folder: Path) -> None:
         out.unlink()
         if aside.exists():
             aside.rename(out)
-
-
-def as_it_came(plan: Plan, custom_id: str, output: bytes | None) -> bytes | None:
-    """An output as its worker gave it, of what is kept of it."""
-    if plan.saves is None or output is None:
-        return output
-    kept, came = json.loads(output), Outputs(plan.saves, plan.seed).output(int(custom_id.removeprefix("job-")))
-    member = kept.get(MEMBER)
-    if isinstance(member, dict):
-        kept[MEMBER] = json.loads(came)[MEMBER] if "file" in member else member.get("value")
-    return json.dumps(kept, separators=(",", ":")).encode()

@@ -75,7 +75,7 @@ def _tell_events(facts: Facts) -> None:
     books = read_books(facts.ledger)
     for job in books.jobs:
         for row in books.events.get(job.id, ()):
-            submission = books.submissions.get(row.submission or 0)
+            submission = books.submission_of(row)
             name = f"{job.custom_id} {submission.remote_id or submission.id}" if submission else job.custom_id
             trouble = f" {row.trouble}" if row.trouble else ""
             at = facts.moments.get(row.at, row.at)
