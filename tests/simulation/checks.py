@@ -484,5 +484,14 @@ POSTED_CHECKS: tuple[Check, ...] = (
 def violations(facts: Facts) -> list[str]:
     """What is wrong, a sentence each; nothing where all is well."""
     books = read_books(facts.ledger)
-    checks = CHECKS if facts.plan.posted is None else POSTED_CHECKS
-    return [f"{check.__name__}: {text}" for check in checks for text in check(facts, books)]
+    return [f"{check.__name__}: {text}" for check in _checks_of(facts) for text in check(facts, books)]
+
+
+def violated(facts: Facts) -> set[str]:
+    """The names of the checks that find something wrong."""
+    books = read_books(facts.ledger)
+    return {check.__name__ for check in _checks_of(facts) for _ in check(facts, books)}
+
+
+def _checks_of(facts: Facts) -> tuple[Check, ...]:
+    return CHECKS if facts.plan.posted is None else POSTED_CHECKS

@@ -7,7 +7,7 @@ import pytest
 from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.batches.batch_rules import BatchOrder
 from orchestrator.emulator.contract.faults import Faults
-from tests.simulation.checks import violations
+from tests.simulation.checks import violated, violations
 from tests.simulation.facts import Facts
 from tests.simulation.plan import BatchPlan, Plan
 from tests.simulation.play import Play
@@ -47,10 +47,6 @@ def world(tmp_path: Path) -> Facts:
     return Play(PLAN, tmp_path, traced=False).play()
 
 
-def found(facts: Facts) -> set[str]:
-    return {text.partition(":")[0] for text in violations(facts)}
-
-
 def test_all_rows_come_back_and_nothing_of_somebody_else_is_touched(world: Facts) -> None:
     assert violations(world) == []
     assert {left.status for left in world.strange} == {"DRAFT", "FINALIZED"}
@@ -60,9 +56,9 @@ def test_all_rows_come_back_and_nothing_of_somebody_else_is_touched(world: Facts
 def test_who_touches_a_batch_of_somebody_else_is_found_out(world: Facts) -> None:
     draft = next(left for left in world.strange if left.status == "DRAFT")
     world.batches_here.append(ENDPOINT, draft.id, [b'{"n":1}'], world.true.now())
-    assert found(world) == {"what_is_somebody_elses_is_left_alone"}
+    assert violated(world) == {"what_is_somebody_elses_is_left_alone"}
 
 
 def test_who_leaves_a_draft_with_rows_is_found_out(world: Facts) -> None:
     world.batches_here.create(ENDPOINT, [b'{"n":1}'], world.true.now())
-    assert found(world) == {"no_draft_of_ours_is_left"}
+    assert violated(world) == {"no_draft_of_ours_is_left"}

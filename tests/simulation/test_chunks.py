@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.emulator.contract.faults import Faults
 from tests.simulation.books import read_books
-from tests.simulation.checks import violations
+from tests.simulation.checks import violated, violations
 from tests.simulation.chunk_plan import ChunkPlan
 from tests.simulation.facts import Facts
 from tests.simulation.plan import Crash, Kill, Plan
@@ -30,10 +30,6 @@ PLAN = Plan(
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return Play(PLAN, tmp_path_factory.mktemp("world"), traced=False).play()
-
-
-def found(facts: Facts) -> set[str]:
-    return {text.partition(":")[0] for text in violations(facts)}
 
 
 def test_each_row_has_its_own_end_whatever_becomes_of_its_chunk(world: Facts) -> None:
@@ -59,7 +55,7 @@ def test_a_ledger_in_which_a_row_bears_what_is_anothers_is_found_out(world: Fact
     before = world.ledger.read_bytes()
     with closing(sqlite3.connect(world.ledger)) as db, db:
         assert db.execute(change).rowcount
-    assert check in found(world)
+    assert check in violated(world)
     world.ledger.write_bytes(before)
 
 

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.lanes.via import Via
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.simulation.books import read_books
-from tests.simulation.checks import violations
+from tests.simulation.checks import violated, violations
 from tests.simulation.facts import MEMBERS, Facts
 from tests.simulation.looked_up import input_of
 from tests.simulation.plan import Crash, Kill, Plan
@@ -41,10 +41,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return Play(PLAN, tmp_path_factory.mktemp("world"), traced=False).play()
 
 
-def found(facts: Facts) -> set[str]:
-    return {text.partition(":")[0] for text in violations(facts)}
-
-
 def test_what_waited_was_moved_and_what_nobody_knows_of_is_uncertain(world: Facts) -> None:
     assert violations(world) == []
     rows = [row for of_job in read_books(world.ledger).events.values() for row in of_job]
@@ -59,10 +55,10 @@ def test_what_was_moved_though_a_worker_had_it_is_found_out(world: Facts) -> Non
     row = next(row for of_job in books.events.values() for row in of_job if is_moved_unbegun(row))
     fate = world.fates[books.submissions[row.submission or 0].remote_id or ""]
     fate.executions = 1
-    assert found(world) == {"what_was_moved_had_not_begun", "nothing_is_executed_that_is_not_counted"}
+    assert violated(world) == {"what_was_moved_had_not_begun", "nothing_is_executed_that_is_not_counted"}
     fate.executions, ends = 0, fate.ends
     fate.ends = []
-    assert found(world) == {"what_was_moved_had_not_begun", "nothing_is_left_at_a_member"}
+    assert violated(world) == {"what_was_moved_had_not_begun", "nothing_is_left_at_a_member"}
     fate.ends = ends
 
 
@@ -70,7 +66,7 @@ def test_what_nobody_is_to_cancel_any_more_is_found_out(world: Facts) -> None:
     before = world.ledger.read_bytes()
     with closing(sqlite3.connect(world.ledger)) as db, db:
         db.execute("UPDATE submissions SET cancel_at = NULL")
-    assert found(world) == {"nothing_is_left_at_a_member"}
+    assert violated(world) == {"nothing_is_left_at_a_member"}
     world.ledger.write_bytes(before)
 
 
@@ -78,7 +74,7 @@ def test_what_nobody_is_to_cancel_any_more_is_found_out(world: Facts) -> None:
 def test_what_was_sent_anew_against_the_wish_of_its_run_is_found_out(world: Facts, wish: OnUncertain) -> None:
     run = world.runs[0]
     run.plan = msgspec.structs.replace(run.plan, on_uncertain=wish)
-    assert found(world) >= {"nobody_in_doubt_is_sent_anew_unasked"}
+    assert violated(world) >= {"nobody_in_doubt_is_sent_anew_unasked"}
     run.plan = msgspec.structs.replace(run.plan, on_uncertain=OnUncertain.RESUBMIT)
 
 
@@ -115,7 +111,7 @@ def test_members_of_different_lanes_do_the_work_of_one_that_loses_its_workers_wh
     rows = [row for of_job in read_books(facts.ledger).events.values() for row in of_job]
     assert any(is_moved_unbegun(row) for row in rows)
     facts.ways.add((MEMBERS[1], "run", input_of("job-1")))
-    assert found(facts) == {"each_member_is_sent_jobs_by_its_own_lane"}
+    assert violated(facts) == {"each_member_is_sent_jobs_by_its_own_lane"}
 
 
 @pytest.mark.parametrize("seed", [*range(6), 15, 18])

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.simulation.checks import violations
+from tests.simulation.checks import violated, violations
 from tests.simulation.facts import Facts
 from tests.simulation.plan import Crash, Kill, Plan
 from tests.simulation.posted_front import FILES
@@ -37,10 +37,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return PostedPlay(PLAN, tmp_path_factory.mktemp("world"), traced=False).play()
 
 
-def found(facts: Facts) -> set[str]:
-    return {text.partition(":")[0] for text in violations(facts)}
-
-
 def test_each_batch_ends_once_and_each_request_has_one_line_whoever_is_killed(world: Facts) -> None:
     assert violations(world) == []
     assert world.posted is not None
@@ -69,21 +65,21 @@ def test_a_ledger_that_was_tampered_with_is_found_out(world: Facts, change: str,
     with closing(sqlite3.connect(world.ledger)) as db, db:
         db.execute("PRAGMA ignore_check_constraints = ON")
         assert db.execute(change).rowcount
-    assert check in found(world)
+    assert check in violated(world)
     world.ledger.write_bytes(before)
 
 
 def test_what_a_killed_process_leaves_and_what_nobody_should_be_told_is_found_out(world: Facts) -> None:
     left = world.folder / FILES / ".upload-1"
     left.write_bytes(b"")
-    assert found(world) == {"the_folder_has_what_the_ledger_knows"}
+    assert violated(world) == {"the_folder_has_what_the_ledger_knows"}
     left.unlink()
     assert world.posted is not None
     world.posted.listed["team-a"].add("file-of-others")
-    assert found(world) == {"each_team_sees_its_own"}
+    assert violated(world) == {"each_team_sees_its_own"}
     world.posted.listed["team-a"].discard("file-of-others")
     world.posted.flaws.append("team-a was told of file-1: 200")
-    assert found(world) == {"each_batch_has_ended_once"}
+    assert violated(world) == {"each_batch_has_ended_once"}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.settings.words_and_defaults import OnUnsaved
 from tests.simulation.books import read_books
-from tests.simulation.checks import violations
+from tests.simulation.checks import violated, violations
 from tests.simulation.facts import Facts
 from tests.simulation.plan import Crash, Kill, Plan
 from tests.simulation.play import Play
@@ -34,10 +34,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     return Play(PLAN, tmp_path_factory.mktemp("world"), traced=False).play()
 
 
-def found(facts: Facts) -> set[str]:
-    return {text.partition(":")[0] for text in violations(facts)}
-
-
 def test_what_can_be_a_file_is_one_and_the_rest_says_why(world: Facts) -> None:
     assert violations(world) == []
     members = [json.loads(row.output or b"")["file"] for row in read_books(world.ledger).outcomes]
@@ -51,18 +47,18 @@ def test_a_file_that_is_not_what_its_row_says_is_found_out(world: Facts) -> None
     path = next(path for path in sorted(out.iterdir()) if path.stat().st_size > 20)
     before = path.read_bytes()
     path.write_bytes(before[:-1])
-    assert found(world) == {"each_file_is_there_and_whole"}
+    assert violated(world) == {"each_file_is_there_and_whole"}
     path.unlink()
-    assert found(world) == {"each_file_is_there_and_whole"}
+    assert violated(world) == {"each_file_is_there_and_whole"}
     path.write_bytes(before)
     (out / ".left.tmp").write_bytes(b"")
-    assert found(world) == {"nothing_else_lies_where_files_are_saved"}
+    assert violated(world) == {"nothing_else_lies_where_files_are_saved"}
     (out / ".left.tmp").unlink()
     (out.parent / "outside.bin").write_bytes(b"")
-    assert found(world) == {"nothing_else_lies_where_files_are_saved"}
+    assert violated(world) == {"nothing_else_lies_where_files_are_saved"}
     (out.parent / "outside.bin").unlink()
     (out / "job-2.bin").write_bytes(b"ours")
-    assert "nothing_else_lies_where_files_are_saved" in found(world)
+    assert "nothing_else_lies_where_files_are_saved" in violated(world)
 
 
 def test_a_content_in_the_ledger_is_found_out(world: Facts) -> None:
@@ -72,7 +68,7 @@ def test_a_content_in_the_ledger_is_found_out(world: Facts) -> None:
     )
     with closing(sqlite3.connect(world.ledger)) as db, db:
         db.execute("UPDATE events SET detail = ? WHERE job_id = ?", (world.output_of(b'{"n":%d}' % job), job))
-    assert "the_ledger_has_no_content_of_files" in found(world)
+    assert "the_ledger_has_no_content_of_files" in violated(world)
 
 
 @pytest.mark.slow
