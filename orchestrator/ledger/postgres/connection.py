@@ -50,7 +50,7 @@ async def is_lost(driver: Driver) -> bool:
 
 
 def server_driver(connection: AsyncConnection | Connection) -> Driver:
-    """The driver's own connection beneath SQLAlchemy's."""
+    """The driver's own connection beneath SQLAlchemy's, which knows none any more once it has found that one lost."""
     sync = connection.sync_connection if isinstance(connection, AsyncConnection) else connection
     assert sync is not None
     return sync.connection.driver_connection

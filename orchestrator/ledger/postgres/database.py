@@ -100,13 +100,20 @@ class ServerDatabase:
     @asynccontextmanager
     async def _transaction(self, engine: AsyncEngine, begin: str) -> AsyncIterator[AsyncConnection]:
         """A transaction that `begin` begins. It is ours, not SQLAlchemy's, which would ask once more for each step."""
+        async with self._connected(engine) as connection:
+            driver = server_driver(connection)
+            await driver.execute(begin)
+            yield connection
+            await driver.execute("COMMIT")
+
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        """A connection. An error leaves no transaction on it, and where it is lost, another one for who comes next."""
         with shielded(self.name):
             async with engine.connect() as connection:
                 driver = server_driver(connection)
                 try:
-                    await driver.execute(begin)
                     yield connection
-                    await driver.execute("COMMIT")
                 except BaseException as error:
                     if await is_lost(driver):
                         await connection.invalidate()
@@ -120,10 +127,11 @@ class ServerDatabase:
 
         def ask() -> Found:
             with self._readers.sync_engine.connect() as connection:
+                driver = server_driver(connection)
                 try:
                     return found(connection.execute(question, parameters))
                 except Exception as error:
-                    if await_only(is_lost(server_driver(connection))):
+                    if await_only(is_lost(driver)):
                         connection.invalidate()
                         raise lost(self.name) from error
                     raise
@@ -152,8 +160,8 @@ class ServerDatabase:
             spoiled = (await connection.execute(_SPOILED)).scalar()
             found = [f"{spoiled} pages were not as the server had written them"] if spoiled else []
             for table, parent, question in orphans_of(self._tables, most=DAMAGE_ROWS_MAX):
-                lost = (await connection.execute(question)).scalars()
-                found += [f"a row of {table} belongs to row {row} of {parent}, which is not there" for row in lost]
+                orphans = (await connection.execute(question)).scalars()
+                found += [f"a row of {table} belongs to row {row} of {parent}, which is not there" for row in orphans]
         return found
 
     async def file_bytes(self) -> int:
@@ -167,10 +175,9 @@ class ServerDatabase:
 
     async def compact(self) -> None:
         """Writes each table anew. Nobody else reads or writes it meanwhile."""
-        with shielded(self.name):
-            async with self._writer.connect() as connection:
-                for table in self._tables.sorted_tables:
-                    await server_driver(connection).execute(f"VACUUM (FULL, ANALYZE) {table.name}")
+        async with self._connected(self._writer) as connection:
+            for table in self._tables.sorted_tables:
+                await server_driver(connection).execute(f"VACUUM (FULL, ANALYZE) {table.name}")
 
     async def copy_to(self, path: Path) -> None:
         """Raises `UsageError`."""
@@ -187,15 +194,13 @@ class ServerDatabase:
             await self._writer.dispose()
 
     async def _join(self) -> None:
-        with shielded(self.name):
-            async with self._writer.connect() as connection:
-                self._me = await server_driver(connection).fetchval(_JOIN)
+        async with self._connected(self._writer) as connection:
+            self._me = await server_driver(connection).fetchval(_JOIN)
 
     async def _leave(self) -> None:
         if self._me:
-            with shielded(self.name):
-                async with self._writer.connect() as connection:
-                    await server_driver(connection).execute(_LEAVE, self._me)
+            async with self._connected(self._writer) as connection:
+                await server_driver(connection).execute(_LEAVE, self._me)
 
 
 def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncEngine:

@@ -134,6 +134,26 @@ async def test_who_was_cut_off_is_told_and_connects_anew(connected: OpenDatabase
     assert await names(database) == ["a", "c"]
 
 
+async def test_who_was_cut_off_before_it_wrote_anything_connects_anew_too(connected: OpenDatabase) -> None:
+    database, other = connected(), connected()
+    async with database.changing() as connection:
+        pid = server_driver(connection).get_server_pid()
+    await other.asked(ENDED, {"pid": pid}, Result.all)
+    with pytest.raises(StorageError, match=r"^ledger: cannot use the ledger"):
+        await add(database, "a")
+    await add(database, "b")
+    assert await names(database) == ["b"]
+
+
+async def test_who_was_cut_off_before_it_asks_is_told_and_connects_anew_too(connected: OpenDatabase) -> None:
+    database, other = connected(), connected()
+    pid = await database.asked(text("SELECT pg_backend_pid()"), None, lambda found: int(found.scalar_one()))
+    await other.asked(ENDED, {"pid": pid}, Result.all)
+    with pytest.raises(StorageError, match=r"^ledger: cannot use the ledger"):
+        await names(database)
+    assert await names(database) == []
+
+
 async def test_a_row_without_the_row_it_belongs_to_is_damage(connected: OpenDatabase) -> None:
     database = connected()
     assert await database.damage() == []
