@@ -3,7 +3,8 @@ single expressions are in `expressions.py`.
 
 How a database says each thing stands in its room, as `ledger/sqlite/statements.py`:
 
-- a clause is compiled there (`@compiles`), by the dialect of the engine that executes it;
+- a clause is compiled there, by the dialect of the engine that executes it: by a form (`compile_functions`) where
+  that is enough, else by code of its own (`@compiles`);
 - what is executed in a way of its own (`Many`, `Guarded`, `BulkInsert`, `NumberSequence`) is carried out by a *body*, a
   class that is registered with `body_of` and is chosen where it executes.
 
@@ -11,6 +12,7 @@ A batch is one bound text, a JSON array, whatever number of rows it has: one sta
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -32,9 +34,24 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import TypeEngine
+
+# --- functions in the words of a database
+
+
+def compile_functions(dialect: str, forms: Mapping[type[FunctionElement[Any]], str]) -> None:
+    """Has functions of these kinds compiled in `dialect`, each by its form, in which `{}` stands for its arguments."""
+    for kind, form in forms.items():
+        compiles(kind, dialect)(partial(_filled_form, form))
+
+
+def _filled_form(form: str, element: Any, compiler: SQLCompiler, **kw: Any) -> str:
+    return form.format(compiler.process(element.clauses, **kw))
+
 
 # --- batches
 

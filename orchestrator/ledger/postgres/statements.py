@@ -21,7 +21,7 @@ from sqlalchemy.types import NULLTYPE
 from orchestrator.ledger import expressions, statements
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
-from orchestrator.ledger.statements import body_of, position_of
+from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
 _DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 _PARAMETER: Final = re.compile(r"\$(\d+)(?:::[A-Z]+(?: PRECISION)?)?")
@@ -41,6 +41,11 @@ class _Arrays(NamedTuple):
 
     one: str
     """The statement as it is for one row."""
+
+    def update(self) -> str:
+        """An UPDATE of all rows at once."""
+        change, condition = self.sql.split(" WHERE ")
+        return f"{change} FROM {self.given} WHERE {condition}"
 
 
 def _arrays(statement: Insert | Update, columns: Sequence[str] | None = None) -> _Arrays:
@@ -103,13 +108,12 @@ class PostgresMany:
 
     @cached_property
     def _together(self) -> str:
-        sql, given, *_ = self._arrays
+        arrays = self._arrays
         if isinstance(self._statement, Update):
-            change, condition = sql.split(" WHERE ")
-            return f"{change} FROM {given} WHERE {condition}"
-        insert = _INSERT.fullmatch(sql)
-        assert insert is not None, sql
-        return f"{insert[1]} SELECT {insert[2]} FROM {given} ORDER BY n{insert[3] or ''}"
+            return arrays.update()
+        insert = _INSERT.fullmatch(arrays.sql)
+        assert insert is not None, arrays.sql
+        return f"{insert[1]} SELECT {insert[2]} FROM {arrays.given} ORDER BY n{insert[3] or ''}"
 
 
 @body_of(statements.Guarded, "postgresql")
@@ -134,9 +138,8 @@ class PostgresGuarded:
     @cached_property
     def _compiled(self) -> tuple[str, list[int]]:
         """The statement, and which values of a row its arrays are made of."""
-        sql, given, names, _ = _arrays(self._statement)
-        change, condition = sql.split(" WHERE ")
-        return f"{change} FROM {given} WHERE {condition} RETURNING given.n", [position_of(name) for name in names]
+        arrays = _arrays(self._statement)
+        return f"{arrays.update()} RETURNING given.n", [position_of(name) for name in arrays.names]
 
 
 @body_of(statements.BulkInsert, "postgresql")
@@ -181,24 +184,19 @@ def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ..
 # --- what is compiled
 
 
-@compiles(statements.Numbers, "postgresql")
-def _numbers(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
-    return _single_values("value::BIGINT", compiler.process(element.clauses, **kw))
+_ELEMENTS: Final = "jsonb_array_elements_text(CAST({} AS JSONB)) WITH ORDINALITY AS element(value, n)"
 
-
-@compiles(statements.Texts, "postgresql")
-def _texts(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
-    return _single_values('value COLLATE "C"', compiler.process(element.clauses, **kw))
-
-
-def _single_values(value: str, batch: str) -> str:
-    elements = f"jsonb_array_elements_text(CAST({batch} AS JSONB)) WITH ORDINALITY"
-    return f"(SELECT n - 1 AS key, {value} AS value FROM {elements} AS element(value, n))"
-
-
-@compiles(statements.Rows, "postgresql")
-def _rows(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"jsonb_array_elements(CAST({compiler.process(element.clauses, **kw)} AS JSONB))"
+compile_functions(
+    "postgresql",
+    {
+        statements.Numbers: f"(SELECT n - 1 AS key, value::BIGINT AS value FROM {_ELEMENTS})",
+        statements.Texts: f'(SELECT n - 1 AS key, value COLLATE "C" AS value FROM {_ELEMENTS})',
+        statements.Rows: "jsonb_array_elements(CAST({} AS JSONB))",
+        expressions.PlaceIn: "strpos({})",
+        expressions.IsMet: "CASE WHEN {} THEN 1 ELSE 0 END",
+        expressions.AsNumber: "CAST(CAST({} AS INTEGER) AS BIGINT)",
+    },
+)
 
 
 @compiles(statements.Field, "postgresql")
@@ -209,17 +207,10 @@ def _field(element: statements.Field, compiler: SQLCompiler, **kw: Any) -> str:
 
 
 @compiles(expressions.Greatest, "postgresql")
-def _greatest(element: expressions.Greatest, compiler: SQLCompiler, **kw: Any) -> str:
-    return _extreme("greatest", element, compiler, **kw)
-
-
 @compiles(expressions.Least, "postgresql")
-def _least(element: expressions.Least, compiler: SQLCompiler, **kw: Any) -> str:
-    return _extreme("least", element, compiler, **kw)
-
-
-def _extreme(name: str, element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> str:
+def _extreme(element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> str:
     """The server's own takes no notice of NULLs."""
+    name = "greatest" if isinstance(element, expressions.Greatest) else "least"
     kind = _DIALECT.type_compiler_instance.process(element.type)
     values = [compiler.process(each, **kw) for each in element.clauses]
     typed = ", ".join(
@@ -229,25 +220,10 @@ def _extreme(name: str, element: expressions.Extreme, compiler: SQLCompiler, **k
     return f"CASE WHEN num_nulls({typed}) = 0 THEN {name}({typed}) END"
 
 
-@compiles(expressions.PlaceIn, "postgresql")
-def _place_in(element: expressions.PlaceIn, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"strpos({compiler.process(element.clauses, **kw)})"
-
-
 @compiles(expressions.Unindexed, "postgresql")
 def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     """The column: this planner knows how many rows an index leads to."""
     return compiler.process(element.column, **kw)
-
-
-@compiles(expressions.IsMet, "postgresql")
-def _is_met(element: expressions.IsMet, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"CASE WHEN {compiler.process(element.clauses, **kw)} THEN 1 ELSE 0 END"
-
-
-@compiles(expressions.AsNumber, "postgresql")
-def _as_number(element: expressions.AsNumber, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"CAST(CAST({compiler.process(element.clauses, **kw)} AS INTEGER) AS BIGINT)"
 
 
 @compiles(statements.InPlaceOfPrefix, "postgresql")

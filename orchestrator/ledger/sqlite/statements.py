@@ -17,7 +17,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from orchestrator.ledger import expressions, statements
 from orchestrator.ledger.sqlite.connection import driver_of
-from orchestrator.ledger.statements import body_of, position_of
+from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
 ROWS_AT_ONCE: Final = 16
 """Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
@@ -150,28 +150,24 @@ class SQLiteNumberSequence:
 # --- what is compiled
 
 
-@compiles(statements.Numbers, "sqlite")
-@compiles(statements.Texts, "sqlite")
-@compiles(statements.Rows, "sqlite")
-def _batch(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"json_each({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(statements.Field, "sqlite")
-@compiles(expressions.Extreme, "sqlite")
-@compiles(expressions.PlaceIn, "sqlite")
-def _function(element: Any, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"{element.name}({compiler.process(element.clauses, **kw)})"
+compile_functions(
+    "sqlite",
+    {
+        statements.Numbers: "json_each({})",
+        statements.Texts: "json_each({})",
+        statements.Rows: "json_each({})",
+        statements.Field: "json_extract({})",
+        expressions.Greatest: "max({})",
+        expressions.Least: "min({})",
+        expressions.PlaceIn: "instr({})",
+        expressions.IsMet: "coalesce({}, 0)",
+    },
+)
 
 
 @compiles(expressions.Unindexed, "sqlite")
 def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     return f"+{compiler.process(element.column, **kw)}"
-
-
-@compiles(expressions.IsMet, "sqlite")
-def _is_met(element: expressions.IsMet, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"coalesce({compiler.process(element.clauses, **kw)}, 0)"
 
 
 @compiles(expressions.AsNumber, "sqlite")
