@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import LedgerVersionError, UsageError
@@ -104,7 +104,8 @@ async def migrate_server(database: "ServerDatabase") -> None:
             return
         refuse_unknown(database.name, found)
         if found is None:
-            tables.create(connection, metadata, SCHEMA_VERSION)
+            tables.create(connection, metadata)
+            _say_version(connection)
         else:
             _upgrade(connection)
 
@@ -137,8 +138,13 @@ def _create(connection: Connection) -> None:
     loading Alembic would take a third of a second.
     """
     metadata.create_all(connection)
+    _say_version(connection)
+
+
+def _say_version(connection: Connection) -> None:
+    """As Alembic says it."""
     connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-    connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": SCHEMA_VERSION})
 
 
 def _upgrade(connection: Connection) -> None:

@@ -29,8 +29,8 @@ WRITERS: Final = (
 """A row for each process that writes, with how many transactions it has begun."""
 
 
-def create(connection: Connection, metadata: MetaData, version: str) -> None:
-    """All tables, empty, and the schema's version."""
+def create(connection: Connection, metadata: MetaData) -> None:
+    """All tables, empty, but for the one of the schema's version."""
     for table in metadata.sorted_tables:
         keys: list[ForeignKeyConstraint] | None = [] if table.name in UNBOUND else None
         connection.execute(CreateTable(table, include_foreign_key_constraints=keys))
@@ -43,8 +43,6 @@ def create(connection: Connection, metadata: MetaData, version: str) -> None:
         connection.exec_driver_sql(statement)
     for name, settings in STORAGE.items():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")
-    connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-    connection.exec_driver_sql("INSERT INTO alembic_version VALUES ($1)", (version,))
 
 
 def tables_version(connection: Connection) -> str | None:
