@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
 import anyio
 
@@ -19,7 +18,7 @@ from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.steps import SECONDS_MAX, filled, lane
 from tests.costs import cpu_s_of
 from tests.postgres.databases import Databases
-from tests.postgres.server import server_url
+from tests.postgres.server import data_of, server_url
 
 JOBS: Final = 10_000
 PAIRS: Final = 5
@@ -40,7 +39,7 @@ class Pace(NamedTuple):
 def server(jobs: int = JOBS, pairs: int = PAIRS) -> list[Figure]:
     """Claimed, accepted and completed, 500 at once; the medians of some pairs."""
     with TemporaryDirectory() as name, server_url(Path(name), is_durable=True) as url:
-        process = (Path(parse_qs(urlsplit(url).query)["host"][0]) / "postmaster.pid").read_text().split()[0]
+        process = (data_of(url) / "postmaster.pid").read_text().split()[0]
         databases = Databases(url)
         of_sqlites: list[float] = []
         found: list[Pace] = []

@@ -18,6 +18,7 @@ from tests.postgres.keeper import DURABLE, USER
 
 NAMED: Final = "ORCHESTRATOR_TEST_POSTGRES"
 ROOT: Final = Path(__file__).resolve().parents[2]
+_AT: Final = f"postgresql://{USER}@/postgres?host="
 
 
 @contextmanager
@@ -44,11 +45,16 @@ def server_url(shared: Path, *, is_durable: bool = False) -> Iterator[str]:
             told.flush()
         fcntl.lockf(told, fcntl.LOCK_UN)
         try:
-            yield f"postgresql://{USER}@/postgres?host={data}"
+            yield f"{_AT}{data}"
         finally:
             fcntl.lockf(used, fcntl.LOCK_UN)
             if keeper is not None:
                 keeper.wait()  # and with it for the other processes: so the tests end after their server
+
+
+def data_of(url: str) -> Path:
+    """The folder of the data of a server of our own."""
+    return Path(url.removeprefix(_AT))
 
 
 def _kept(users: Path, is_durable: bool) -> tuple[subprocess.Popen[str], str]:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
 
-from tests.postgres.server import NAMED, ROOT, server_url
+from tests.postgres.server import NAMED, ROOT, data_of, server_url
 
 USES: Final = """
 import sys
@@ -61,7 +60,7 @@ def test_it_ends_after_the_last_one_who_uses_it_was_killed(tmp_path: Path, monke
     monkeypatch.delenv(NAMED, raising=False)
     with user(tmp_path) as first:
         url = url_of(first)
-        folder = Path(parse_qs(urlsplit(url).query)["host"][0])
+        folder = data_of(url)
         with user(tmp_path) as second:
             assert url_of(second) == url
             first.kill()
