@@ -9,12 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.ledger.schema.job_tables import counts, runs
+from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.ledger.transitions.run_messages_owed import counts_of
 from orchestrator.settings.run_settings import RunSettings
 
 _BEFORE: Final = select(runs.c.settings).where(runs.c.id == bindparam("run"))
-_COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
 _CONFIGURE: Final = update(runs).where(runs.c.id == bindparam("run")).values(settings=bindparam("new_settings"))
 
 _settings: Final = msgspec.json.Decoder(RunSettings)
@@ -26,7 +26,7 @@ async def run_configure(connection: AsyncConnection, run: int, settings: RunSett
     """
     before = (await connection.execute(_BEFORE, {"run": run})).scalar()
     if before is not None and {*settings.saved_members} - {*_settings.decode(before).saved_members}:
-        found = Counter({row.name: row.n for row in await connection.execute(_COUNTS, {"run": run})})
+        found = Counter(await counts_of(connection, run))
         more = found[State.SUCCEEDED.value] - sum(found[why.value] for why in Unsaved)
         await counts_add(connection, Counter({(run, Unsaved.LATER.value): max(0, more)}))
     await connection.execute(_CONFIGURE, {"run": run, "new_settings": msgspec.json.encode(settings)})
