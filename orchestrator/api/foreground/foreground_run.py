@@ -25,7 +25,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.errors import StorageError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
@@ -189,7 +189,7 @@ class Foreground:
 
     async def _leave(self, followed: FollowedRun, ledger: Ledger) -> Summary:
         """Ends the following, and the run, where whoever leaves wants that."""
-        name, held_by = followed.run.name, holder(ledger.path)
+        name, held_by = followed.run.name, await ledger.holder()
         if self._gave_up and held_by:
             await ask_process(ledger, Action.RELEASE, run=followed.run.id)
         is_left_there = not followed.is_told_to_stop  # else whoever works there ends, too
