@@ -101,7 +101,7 @@ class ServedRunsNews:
                 self._say(session.run, "stopped, as somebody asked")
             elif left:
                 self._say(session.run, "served", f"{left:,} of {counted(total, 'job')} to go")
-            elif total:  # of a stage that has not begun there is nothing to say
+            elif total and not session.is_saving:  # of a stage that has not begun there is nothing to say
                 succeeded = session.progress.count(State.SUCCEEDED.value)
                 self._say(session.run, "finished", f"{succeeded:,} of {counted(total, 'job')} succeeded")
 

@@ -129,6 +129,11 @@ class FollowedRun(ServedRun):
         return self.of_run.is_released
 
     @property
+    def is_saving(self) -> bool:
+        """Whether files are made of its results before it is sent."""
+        return self.of_run.is_saving
+
+    @property
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
         return self._learned.retention_us(self.run.settings.retention_us)

@@ -230,8 +230,10 @@ class LedgerSession:
         if attached.standing is not session:
             attached.move(session)
         await session.recount()
-        await engine.host.save_again(session)
-        await session.send()
+        if session.progress.to_be_saved:
+            engine.host.save_aside(session, RunSession.send)
+        else:
+            await session.send()
 
     async def _session(self, engine: Engine, run: Run) -> RunSession:
         run = await as_it_is(engine.ledger, run)

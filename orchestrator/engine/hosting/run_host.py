@@ -20,7 +20,7 @@ from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.work_groups import WorkGroups
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
 from orchestrator.ledger.runs.heartbeats import ProcessReport
@@ -110,6 +110,28 @@ class RunHost:
             part.endpoint.runs.observe_files(run.id, fault)
         await self.ledger.runs.recount(run.id, progress.recount)
 
+    def save_aside(self, session: RunSession, begin: Callable[[RunSession], Awaitable[None]]) -> None:
+        """Has its files made first, as `save_again` does, and `begin` called then: thousands of them may be fetched,
+        for which no command waits, and no other run. Not where it is released meanwhile.
+        """
+        if session.saving is None:
+            session.saving = anyio.CancelScope()
+            self.groups.taking.start_soon(self._save_first, session, session.saving, begin)
+
+    async def _save_first(
+        self, session: RunSession, saving: anyio.CancelScope, begin: Callable[[RunSession], Awaitable[None]]
+    ) -> None:
+        try:
+            with saving:
+                await self.save_again(session)
+                await begin(session)
+        except (UsageError, StorageError) as error:
+            self._hold(session.run, error)
+        finally:
+            if session.saving is saving:
+                session.saving = None
+            session.progress.nudge()
+
     async def _reach_members(self, run: Run, session: RunSession) -> None:
         """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""
         for member in self.runs.members_of(run.id):
@@ -143,13 +165,17 @@ class RunHost:
         Raises `UsageError` where that cannot be.
         """
         await self.save_again(self.runs.sessions[run.id])
+        await self._equip(run)
+
+    async def _equip(self, run: Run) -> None:
         await self.workers.raise_for(run)
         await self.pods.ask_for(run)
 
     async def serve(self, run: Run) -> str | None:
         """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
 
-        Where that cannot be, returns why: it is tried again, now and then.
+        Where that cannot be, returns why: it is tried again, now and then. Files that are to be made first are made
+        after this has returned.
         """
         self.runs.settings_of[run.id] = run.settings
         session = self.runs.sessions.get(run.id)
@@ -161,13 +187,22 @@ class RunHost:
                 await self._reach_members(run, session)
             await self.reach_escalation(run)  # its settings may be others by now
             await session.recount()
-            await self.provide_for(run)
+            if session.progress.to_be_saved:
+                self.save_aside(session, self._begin)
+            else:
+                await self._begin(session)
         except UsageError as error:
-            self.runs.unservable[run.id] = UnservableRun(run, error.message)
-            return error.message
-        self.runs.unservable.pop(run.id, None)
-        await session.send()
+            return self._hold(run, error)
         return None
+
+    async def _begin(self, session: RunSession) -> None:
+        await self._equip(session.run)
+        self.runs.unservable.pop(session.run.id, None)
+        await session.send()
+
+    def _hold(self, run: Run, error: OrchestratorError) -> str:
+        self.runs.unservable[run.id] = UnservableRun(run, error.message)
+        return error.message
 
     async def serve_own(self, run: Run) -> RunSession | None:
         """As `serve`, for a run that this process itself has taken in, of a function of the user's, too. None where

@@ -33,7 +33,8 @@ def run_reports(
     reported = {*runs.unfinished, *runs.sessions, *runs.unservable}
     if lately:  # a process may serve thousands, one a night
         for run, session in runs.sessions.items():
-            session.note_end(now, has_ended=not session.progress.unfinished and run not in runs.unservable)
+            is_done = not session.progress.unfinished and not session.is_saving and run not in runs.unservable
+            session.ended_at = (session.ended_at or now) if is_done else None
             if session.ended_at is not None and session.ended_at < now - REPORTED_FOR_US:
                 reported.remove(run)
     return {run: _report(run, runs, endpoints, stuck.found(run)) for run in reported}
@@ -112,6 +113,7 @@ def _at(endpoint: Endpoint, run: int, session: RunSession | None, stuck: StuckSu
         crawl_s=None if sending is None else sending.crawl_s,
         webhook_share=endpoint.estimates.webhook_health.share,
         is_released=is_released,
+        is_saving=session is not None and session.is_saving,
         is_unserved=sending is None or is_released,
         is_bound=part is not None and part.dispatcher.turns.is_bound(part.sending),
         is_uncollectable=endpoint.health.uncollectable is not None,

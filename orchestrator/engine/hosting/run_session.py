@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -77,6 +78,9 @@ class RunSession(ServedRun):
         self.ended_at: int | None = None
         """Since when it has nothing more to do, as far as somebody has looked."""
 
+        self.saving: anyio.CancelScope | None = None
+        """In which files are made of its results, as long as they are, before it is sent."""
+
         part.endpoint.changes.add(progress.nudge)
 
     @property
@@ -142,6 +146,11 @@ class RunSession(ServedRun):
         return self._is_released
 
     @property
+    def is_saving(self) -> bool:
+        """Whether files are made of its results before it is sent."""
+        return self.saving is not None
+
+    @property
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
         return min(part.endpoint.estimates.retention_us(self.run.id) for part in self._parts)
@@ -159,10 +168,6 @@ class RunSession(ServedRun):
     def part(self, endpoint: int) -> RunAtEndpoint | None:
         """Its part at the endpoint of that number, where it has one."""
         return next((part for part in self._parts if part.endpoint.id == endpoint), None)
-
-    def note_end(self, now: int, *, has_ended: bool) -> None:
-        """Somebody has looked whether it has nothing more to do."""
-        self.ended_at = (self.ended_at or now) if has_ended else None
 
     async def recount(self) -> None:
         """Jobs may have come that no step tells of."""
@@ -188,8 +193,11 @@ class RunSession(ServedRun):
         await self.go_on()
 
     async def release(self) -> None:
-        """Sends no more of its jobs; what is at the service is collected."""
+        """Sends no more of its jobs, and makes no more files first; what is at the service is collected."""
         self._is_sending, self._is_released = False, True
+        if self.saving is not None:
+            self.saving.cancel()
+            self.saving = None
         await self.hold_back()
         self.progress.nudge()
 

@@ -63,6 +63,11 @@ class ServedRun(ABC):
 
     @property
     @abstractmethod
+    def is_saving(self) -> bool:
+        """Whether files are made of its results before it is sent."""
+
+    @property
+    @abstractmethod
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
 
@@ -87,8 +92,14 @@ class ServedRun(ABC):
 
     @property
     def is_over(self) -> bool:
-        """Whether every job has its outcome, or nothing more can be sent, nor come of what is at the service."""
-        if self.progress.unfinished == 0 or self.is_released:
+        """Whether every job has its outcome, and its files where some were to be made first, or nothing more can be
+        sent, nor come of what is at the service.
+        """
+        if self.is_released:
+            return True
+        if self.is_saving:
+            return False
+        if self.progress.unfinished == 0:
             return True
         is_collected = self.progress.to_collect(adoptable=self.is_adoptable) == 0 or self.is_uncollectable
         return self.why_stopped is not None and is_collected

@@ -91,6 +91,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     is_released: bool = False
     """Whether somebody asked that no more of it is sent, without pausing it."""
 
+    is_saving: bool = False
+    """Whether files are made of its results before it is sent."""
+
     is_uncollectable: bool = False
     """Whether even going on to ask is."""
 

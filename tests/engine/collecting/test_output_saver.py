@@ -3,7 +3,8 @@
 import base64
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,19 @@ import pytest
 
 from orchestrator.api.outcomes.audit import Findings, Flaw
 from orchestrator.api.outcomes.saved_files_check import check_saved_files
+from orchestrator.client.http.link_fetcher import FetchLink
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.engine.collecting.output_saver import WAITING_BYTES_MAX, OutputSaver
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.errors import StorageError, Unanswered, UsageError
+from orchestrator.ledger.commands.command_types import Action, NewName
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUnsaved
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
+from tests.engine.commands.test_command_inbox import asked
 from tests.engine.process import Process, process, why_blocked
 from tests.engine.scripted import FAILED, Reply, Scripted, in_turn, numbered, says
 from tests.simulation.database import CommitWatch
@@ -313,6 +317,81 @@ async def test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_t
         assert await p.counts() == {"succeeded": 1}
         assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
         assert await p.story() == ["claimed", "completed"]
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+@asynccontextmanager
+async def asked_to_serve_what_has_a_link(tmp_path: Path, fetch: FetchLink) -> AsyncIterator[Process]:
+    """A process that is asked to serve a run of which a result waits for its file, which is at a link."""
+    answer = says("COMPLETED", "r-1-sync", output={"image": "https://example.org/a.png"})
+    its = settings(tmp_path, via=Via.SYNC)
+    transport = Scripted(runsync=answer)
+    async with process(tmp_path / "db", transport, settings=its, fetch_link=dribbling) as p:
+        await p.begin()
+        await anyio.sleep(60)
+    async with process(tmp_path / "db", transport, settings=its, fetch_link=fetch) as p:
+        await p.engine.collect()
+        await p.engine.keep_up()
+        assert (await asked(p, Action.SERVE)).outcome == "it is served"
+        yield p
+
+
+async def test_no_command_waits_until_the_files_of_a_run_are_made_and_it_is_not_over_before(tmp_path: Path) -> None:
+    go_on = anyio.Event()
+
+    async def held(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+        await go_on.wait()
+        yield PNG
+
+    async with asked_to_serve_what_has_a_link(tmp_path, held) as p:
+        assert (await asked(p, Action.SERVE)).outcome == "it is served", "also where it is asked again meanwhile"
+        assert (await asked(p, Action.RENAME, NewName("other"))).outcome == "it is called other"
+        assert p.engine.report().of(p.run.id).is_saving
+        assert p.progress.unfinished == 0
+        assert not p.session.is_over
+        assert not p.session.sends
+        go_on.set()
+        await p.wait(lambda: p.session.is_over)
+        await p.wait(lambda: p.session.sends)
+        assert await p.counts() == {"succeeded": 1}
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_of_a_run_that_is_released_no_more_files_are_made_first_until_it_is_served_again(tmp_path: Path) -> None:
+    fetched: list[str] = []
+
+    async def slow(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+        fetched.append(url)
+        await anyio.sleep(20)
+        yield PNG
+
+    async with asked_to_serve_what_has_a_link(tmp_path, slow) as p:
+        assert (await asked(p, Action.RELEASE)).outcome == "no more of it is sent"
+        assert p.session.is_over
+        await anyio.sleep(60)
+        assert not files(tmp_path)
+        assert not p.session.sends
+        await asked(p, Action.SERVE)
+        await p.wait(lambda: p.session.sends)
+        assert len(fetched) == 2
+    assert files(tmp_path) == {"job-1.png": PNG}
+
+
+async def test_where_the_ledger_fails_meanwhile_the_run_is_held_and_tried_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    async def failing(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+        calls.append(url)
+        if len(calls) == 1:
+            raise StorageError("the disk is full")
+        yield PNG
+
+    async with asked_to_serve_what_has_a_link(tmp_path, failing) as p:
+        await p.wait(lambda: not p.session.is_saving)
+        assert p.engine.runs.unservable[p.run.id].why == "the disk is full"
+        await p.engine.host.retry_unservable()
+        await p.wait(lambda: p.session.sends)
+        assert not p.engine.runs.unservable
     assert files(tmp_path) == {"job-1.png": PNG}
 
 

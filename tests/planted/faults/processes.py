@@ -226,8 +226,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="rows that come later are not counted by who serves the run already",
         path="orchestrator/engine/hosting/run_host.py::RunHost.serve",
-        old="await session.recount()\nawait self.provide_for",
-        new="await self.provide_for",
+        old="await session.recount()\nif session.progress.to_be_saved:",
+        new="if session.progress.to_be_saved:",
         tests=(
             "tests/engine/hosting/test_run_host.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",
         ),
