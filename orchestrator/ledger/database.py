@@ -15,6 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
 
+NUMBER_MAX: Final = 2**63 - 1
+"""No row has a larger one."""
+
 Found = TypeVar("Found")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
@@ -51,6 +54,9 @@ class LedgerDatabase(Protocol):
 
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed; our own commits leave it as it is."""
+
+    async def horizon(self) -> int:
+        """The number of an event up to which all are there that there will ever be, for whoever reads from now on."""
 
     async def structure(self) -> int:
         """A number that is another one once anybody has changed the tables."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from orchestrator.api.pages.runs.run_places import run_numbered
 from orchestrator.dashboard.page import NotFoundError, PageRequest
 from orchestrator.errors import UsageError
+from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 
 
 def whole_number(query: Mapping[str, str], name: str) -> int | None:

@@ -248,18 +248,25 @@ class Results(Repository):
         """The jobs of `run` in `states` that ended by the `most` events of the ledger after place `after`.
 
         Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` and `inputs` as for `page`.
-        Each job comes once, at the place at which it ended last.
+        Each job comes once, at the place at which it ended last, after all that were there before it.
         """
-        async with self._access.reading() as connection:
-            upto = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
-            if upto is None:
-                return EndedJobs((), None)
-            query = _ENDED.where(_is_wanted(states, packed_too=packed_too))
-            found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
-            taken = await _finished(connection, [(row[1], row[2]) for row in found], bytes_max, inputs=inputs)
-        finished = {job.job: job for job in taken}
-        last = upto if len(taken) == len(found) else found[len(taken) - 1][0]
-        return EndedJobs([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
+        query = _ENDED.where(_is_wanted(states, packed_too=packed_too))
+
+        async def look(horizon: int) -> EndedJobs | None:
+            async with self._access.reading() as connection:
+                seen = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
+                if seen is None:
+                    return EndedJobs((), None)
+                upto = min(seen, horizon)
+                if upto <= after:
+                    return None
+                found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
+                taken = await _finished(connection, [(row[1], row[2]) for row in found], bytes_max, inputs=inputs)
+            finished = {job.job: job for job in taken}
+            last = upto if len(taken) == len(found) else found[len(taken) - 1][0]
+            return EndedJobs([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
+
+        return await self._access.settled(look)
 
     async def in_order(
         self, run: int, *, after: tuple[int, int], most: int, bytes_max: int, inputs: bool = False
@@ -275,10 +282,11 @@ class Results(Repository):
 
     async def first_place(self, run: int) -> int:
         """A place, as of `ended`, before everything that has happened to the jobs of `run`."""
+        horizon = await self._access.horizon()
         async with self._access.reading() as connection:
             first: int | None = (await connection.execute(_FIRST_EVENT, {"run": run})).scalar()
             latest: int = (await connection.execute(_LATEST_EVENT)).scalar_one()
-        return latest if first is None else first - 1
+        return min(horizon, latest if first is None else first - 1)
 
     async def place_of(self, job: int) -> int:
         """The place, as of `ended`, of what has happened to `job` last."""

@@ -20,6 +20,7 @@ from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Siz
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, Settings, is_lost, read_sums, server_driver
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
+from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
 from orchestrator.ledger.postgres.server_errors import lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
 
@@ -66,6 +67,7 @@ class ServerDatabase:
         writing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
         self._writer = _engine(connect, connections=1, settings=writing)
         self._readers = _engine(connect, connections=READERS_MAX, settings=reading)
+        self._horizon = FeedHorizon(self.asked)
         self._me = 0
         """The number of this process's row in `writers`; 0 as long as it has written nothing."""
 
@@ -142,6 +144,10 @@ class ServerDatabase:
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed; our own commits leave it as it is."""
         return await self.asked(_OTHERS, {"me": self._me}, lambda found: int(found.scalar_one()))
+
+    async def horizon(self) -> int:
+        """Up to which number all events are there, although transactions end in another order than they began."""
+        return await self._horizon.now()
 
     async def structure(self) -> int:
         """The version of the tables."""

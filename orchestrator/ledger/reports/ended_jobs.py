@@ -20,11 +20,12 @@ from orchestrator.core.filters.filter import (
     matches,
     pushed,
 )
+from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.reports.job_conditions import condition
 from orchestrator.ledger.reports.job_queries import INPUTS_MAX, JOB_COLUMNS, WINDOW, WINDOW_MESSAGES
 from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJob, selected, with_facts
 from orchestrator.ledger.schema.job_tables import jobs, payloads, runs
-from orchestrator.ledger.schema.row_codec import NUMBER_MAX, fitting
+from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.transactions.repository import Repository
 
 

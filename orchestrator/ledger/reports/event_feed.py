@@ -2,7 +2,7 @@
 
 It is read from the events, by their numbers, so it skips nothing, however slow its reader is, and holds no more than a
 page in memory. Who writes in this process wakes its readers after each commit; what other processes commit is noticed
-within a quarter of a second.
+within a quarter of a second. Where several may write at once, an event waits for those with smaller numbers.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -62,7 +62,12 @@ class Feed:
 
     async def end(self) -> int:
         """The place after everything that has happened until now."""
-        return int(await self._access.value(_END))
+        end = int(await self._access.value(_END))
+
+        async def look(horizon: int) -> int | None:
+            return end if end <= horizon else None
+
+        return await self._access.settled(look)
 
     async def at(self, place: int) -> int | None:
         """When what stands at that place happened; None where nothing does (any more)."""
@@ -101,7 +106,12 @@ class Feed:
 
     async def page(self, place: int) -> list[FeedEvent]:
         """The next ones after `place`, as many as are read at once; none at the end."""
-        return await self._access.structs(FeedEvent, _PAGE, {"after": place})
+
+        async def look(horizon: int) -> list[FeedEvent] | None:
+            page = await self._access.structs(FeedEvent, _PAGE, {"after": place})
+            return [each for each in page if each.place <= horizon] or (None if page else [])
+
+        return await self._access.settled(look)
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:
         """Returns once anybody has committed something, with the number of what others have."""

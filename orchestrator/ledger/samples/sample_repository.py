@@ -22,11 +22,11 @@ from orchestrator.core.samples.sample_spacing import (
     stretches,
     thinned,
 )
+from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
-from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
 from orchestrator.ledger.statements import ROWS, batch_of, field, upsert
 from orchestrator.ledger.transactions.repository import Access, Repository

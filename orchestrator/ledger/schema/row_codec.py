@@ -12,6 +12,7 @@ from orchestrator.core.jobs.reasons import Detail
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DamagedError
+from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.schema.job_tables import intakes, jobs
 from orchestrator.ledger.statements import batch_of
 
@@ -19,8 +20,6 @@ PACK_BYTES_MIN: Final = 4096
 """Shorter blobs are stored as they are: zlib would cost more than it saves."""
 
 PACK_LEVEL: Final = 1
-
-NUMBER_MAX: Final = 2**63 - 1
 
 STATE_OF: Final = {state.value: state for state in State}
 

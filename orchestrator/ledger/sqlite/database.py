@@ -23,7 +23,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, Found, Parameters, Size
 from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
@@ -152,6 +152,10 @@ class Database:
         except PoolTimeoutError:
             raise StorageError(f"{self.path}: a transaction takes very long") from None
         return int(version)
+
+    async def horizon(self) -> int:
+        """None: one writes at a time, so events are there in the order of their numbers."""
+        return NUMBER_MAX
 
     async def structure(self) -> int:
         """A number that is another one once anybody has changed the tables. Raises `StorageError`."""

@@ -6,16 +6,20 @@ Nothing of them leaves the ledger: who asks gets values.
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+import anyio
 from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
-from orchestrator.ledger.database import LedgerDatabase, Parameters
+from orchestrator.ledger.database import Found, LedgerDatabase, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
+
+SETTLE_S: Final = 0.02
+"""How often it is looked whether slower transactions have ended: most take less."""
 
 Written = TypeVar("Written")
 Given = ParamSpec("Given")
@@ -63,6 +67,20 @@ class Access:
         if self._view is None:
             return await self._database.asked(query, parameters, Result.scalar)
         return (await self._view.execute(query, parameters)).scalar()
+
+    async def horizon(self) -> int:
+        """The number of an event up to which all are there that there will ever be, for who reads from now on."""
+        return await self._database.horizon()
+
+    async def settled(self, look: Callable[[int], Awaitable[Found | None]]) -> Found:
+        """What `look` finds among the events up to a number: all that there will ever be are there then. It is asked
+        again, with a larger one, while that is None: those that it sees wait for a slower transaction's.
+        """
+        while True:
+            found = await look(await self.horizon())
+            if found is not None:
+                return found
+            await anyio.sleep(SETTLE_S)
 
     async def write(self, block: Block[Written], then: OnCommit | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 SERVER = "tests/ledger/postgres/test_statements.py"
+HORIZON = "tests/ledger/postgres/test_feed_horizon.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -32,5 +33,19 @@ FAULTS: tuple[Fault, ...] = (
         old="return key is not None and len(set(map(key, rows))) < len(rows)",
         new="return False",
         tests=(f"{SERVER}::test_rows_about_the_same_row_are_taken_one_after_the_other",),
+    ),
+    Fault(
+        name="the feed goes on after an event that a slower transaction comes before",
+        path="orchestrator/ledger/reports/event_feed.py::Feed.page",
+        old="return [each for each in page if each.place <= horizon] or (None if page else [])",
+        new="return page",
+        tests=(f"{HORIZON}::test_an_event_waits_for_those_that_a_slower_transaction_may_still_bring",),
+    ),
+    Fault(
+        name="who has begun to write since the last look counts from now on",
+        path="orchestrator/ledger/postgres/feed_horizon.py::FeedHorizon.now",
+        old="self._behind = {each: self._behind.get(each, self._last) for each in writing}",
+        new="self._behind = {each: self._behind.get(each, last) for each in writing}",
+        tests=(f"{HORIZON}::test_an_event_waits_for_those_that_a_slower_transaction_may_still_bring",),
     ),
 )

@@ -13,10 +13,10 @@ from orchestrator.core.filters.filter_parser import FilterError, parse
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.reports.ended_jobs import FROM_LATEST, EndedPlace
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 from orchestrator.views.runs.run_pages import JobsPage
 
 JOBS_A_PAGE: Final = 50
