@@ -80,7 +80,11 @@ class Rows(_Batch):
     inherit_cache = True
 
 
-_GIVEN: Final = bindparam("batch", type_=TEXT)
+class BatchText(TEXT):
+    """The text that a batch is sent as: of JSON, whatever is in it."""
+
+
+_GIVEN: Final = bindparam("batch", type_=BatchText())
 
 NUMBERS: Final = Numbers(_GIVEN).table_valued(column("key", INTEGER), column("value", INTEGER))
 """A batch of whole numbers (`value`) with their positions (`key`), to be joined to."""

@@ -16,7 +16,8 @@ from orchestrator.api.emulation.emulate import emulate, emulator_settings
 from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.contract.answers import ErrorBodies
-from orchestrator.emulator.contract.faults import Faults, Spell, read_faults
+from orchestrator.emulator.contract.faults import Faults, Spell
+from orchestrator.emulator.contract.faults_file import read_faults
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
 from orchestrator.emulator.pytest_fixture import emulated_service

@@ -95,7 +95,7 @@ OF_OUTPUTS = frozenset({Fault.MISSING_PART, Fault.PAGE_LINK, Fault.CUT_LINK, Fau
 """What befalls parts of outputs, and what these link to."""
 
 APART = (
-    frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER})
+    frozenset({Fault.BOMB_ANSWER, Fault.LONG_PAUSE, Fault.NEIGHBOUR, Fault.MARKED_ANSWER, Fault.STRANGE_TEXT})
     | OF_BATCHES
     | OF_PODS
     | OF_OUTPUTS
@@ -118,10 +118,10 @@ def swarm(seed: int) -> Plan:
     """Everything drawn: rates, limits, ways to count, times, settings, weather, crashes; in every other world lies, in
     two of three several runs, one after the other or side by side; in one of three jobs go elsewhere after trouble, in
     nearly as many canaries and budgets; in one of five a run has a pool, whose members in half of these have lanes of
-    their own; in one of eight answers are bombs, in as many they begin with a byte order mark, in as many somebody else
-    uses the same limits, in one of five the service wants a rest now and then; in one of four people are told, who lie
-    as well; in one of ten jobs leave in batches, in as many runs have pods in the place of an endpoint; in
-    one of twenty rows travel together; in one of ten outputs become files.
+    their own; in one of eight answers are bombs, in as many they begin with a byte order mark, in as many their errors
+    are no text to a database, in as many somebody else uses the same limits, in one of five the service wants a rest now
+    and then; in one of four people are told, who lie as well; in one of ten jobs leave in batches, in as many runs have
+    pods in the place of an endpoint; in one of twenty rows travel together; in one of ten outputs become files.
     """
     return with_saves(with_chunks(of_jobs(seed)))
 
@@ -129,7 +129,9 @@ def swarm(seed: int) -> Plan:
 def of_jobs(seed: int) -> Plan:
     """The same world without what is done with several rows at once, or with outputs."""
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
-    plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
+    plan = with_neighbour(
+        with_taken_workers(with_few_retries(with_pauses(with_strange_texts(with_marks(with_bombs(plan))))))
+    )
     plan = with_batches(with_held(with_scaling(with_pool(with_receivers(with_yields(with_direct(plan)))))))
     return with_pods(plan)
 
@@ -217,6 +219,15 @@ def with_marks(plan: Plan, *, share: float = 1 / 8) -> Plan:
         return plan
     rate = chance.choice((0.1, 1.0))
     return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, marked_answer=rate))
+
+
+def with_strange_texts(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: what is told of failures has in it what is no text to a database, or to JSON."""
+    chance = random.Random(f"strange texts {plan.seed}")
+    if chance.random() >= share:
+        return plan
+    rate = chance.choice((0.1, 1.0))
+    return msgspec.structs.replace(plan, faults=msgspec.structs.replace(plan.faults, strange_text=rate))
 
 
 def with_pauses(plan: Plan, *, share: float = 1 / 5) -> Plan:

@@ -17,7 +17,7 @@ from orchestrator.core.service.addresses import PORT_MAX
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.callers_file import read_accounts
 from orchestrator.emulator.account_api.retired_interfaces import INTERFACES
-from orchestrator.emulator.contract.faults import read_faults
+from orchestrator.emulator.contract.faults_file import read_faults
 from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT

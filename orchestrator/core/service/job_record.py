@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from orchestrator.core.text.json_compact import compact
+from orchestrator.core.text.json_compact import compact, with_whole_characters
 from orchestrator.units import MILLISECOND_US, MINUTE_US
 
 _REMOTE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -103,11 +103,19 @@ def is_remote_id(text: object) -> bool:
 
 
 def read_record(body: bytes, *, token: str | None = None) -> Record | None:
-    """The job record in `body`, or None when it cannot be decoded (cut JSON, NaN, lone surrogates, absurd nesting).
+    """The job record in `body`, or None when it cannot be decoded (cut JSON, NaN, absurd nesting).
 
     A record without a status (the service can answer 200 with a bare error object) has the status "". `token` is of
-    the webhook URL that `body` was sent to: a record that echoes another URL is another job's.
+    the webhook URL that `body` was sent to: a record that echoes another URL is another job's. What a worker wrote with
+    half of a character in it is read all the same, with U+FFFD there: it was paid, and would be asked for in vain.
     """
+    record = _record_in(body, token)
+    if record is None and (whole := with_whole_characters(body)) != body:
+        record = _record_in(whole, token)
+    return record
+
+
+def _record_in(body: bytes, token: str | None) -> Record | None:
     try:
         try:
             wire = _wire_record.decode(body)
@@ -123,7 +131,7 @@ def read_record(body: bytes, *, token: str | None = None) -> Record | None:
     return Record(
         remote_id=remote_id,
         is_misnamed=(remote_id is None and wire.id is not None) or _echoes_another(wire.webhook, token),
-        status=wire.status or "",
+        status=(wire.status or "").replace("\0", "\ufffd"),  # it is looked for, which no database does with a NUL in it
         output=output,
         error=error,
         delay_ms=sane_ms(wire.delay_ms),

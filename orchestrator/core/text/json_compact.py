@@ -1,5 +1,6 @@
 """JSON text with its insignificant white space removed and every token left as it came."""
 
+import re
 from typing import Final
 
 import msgspec
@@ -12,6 +13,20 @@ def without_mark(body: bytes) -> bytes:
     none (RFC 8259, 8.1), and whoever reads it may leave one away.
     """
     return body.removeprefix(BYTE_ORDER_MARK)
+
+
+_BOTH_HALVES: Final = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE: Final = re.compile(rb"\\(?:%b|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)" % _BOTH_HALVES, re.DOTALL)
+_REPLACEMENT: Final = rb"\ufffd"
+
+
+def with_whole_characters(body: bytes) -> bytes:
+    r"""`body`, a JSON text, with U+FFFD in the place of each half of a character (`\ud83d` without the other half after
+    it): programs write such, and no strict reader takes them.
+    """
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda found: _REPLACEMENT if found["half"] else found[0], body)
 
 
 def compact(raw: bytes) -> bytes:

@@ -67,6 +67,14 @@ class _ErrorBody(msgspec.Struct):
         return self.error or self.detail or str(self.errors[0]["message"])
 
 
+_ERROR: Final = b'"error":"'
+
+
+def with_strange_error(body: bytes) -> bytes:
+    """A body whose error, if it tells one as text, begins with U+0000 and half of a character."""
+    return body.replace(_ERROR, rb"%b\u0000\ud83d " % _ERROR)
+
+
 def bombed(answer: HttpAnswer, size: int) -> HttpAnswer:
     """An answer that unpacks to `size` bytes, or a little more: JSON whose text has no end."""
     whole, part = b'{"output":"', bytes(_BOMB_PART_BYTES).replace(b"\0", b" ")

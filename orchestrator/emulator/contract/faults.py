@@ -10,10 +10,8 @@ A fault strikes where what it spoils is made: an answer in `emulator.http.wire`,
 
 import math
 import random
-import tomllib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum, auto
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -69,6 +67,7 @@ class Fault(StrEnum):
     LONG_PAUSE = auto()
     NEIGHBOUR = auto()
     MARKED_ANSWER = auto()
+    STRANGE_TEXT = auto()
     STUCK_BATCH = auto()
     STUCK_REQUEST = auto()
     FAILED_BATCH = auto()
@@ -164,6 +163,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
     marked_answer: float = 0.0
     """The JSON of an answer or a webhook begins with a byte order mark."""
+    strange_text: float = 0.0
+    """The error in an answer or a webhook begins with U+0000 and half of a character."""
     long_pause: float = 0.0
     """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
 
@@ -229,55 +230,6 @@ class Faults(Rates, frozen=True, kw_only=True):
     long_pause_s: float = 3_600.0
     spells: tuple[Spell, ...] = ()
     """They count from when the service began."""
-
-
-def read_faults(path: Path | None, given: Sequence[str] = ()) -> Faults:
-    """The faults of a TOML file whose keys are those of `Faults`, and over them those of `name=number` texts.
-
-    `name=rate@from+for` is a spell, in seconds.
-
-    Raises UsageError for a file that cannot be read, and for an unknown name, with the names there are.
-    """
-    values: dict[str, object] = {}
-    if path is not None:
-        try:
-            values.update(tomllib.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise UsageError(f"faults file {path}: cannot be read ({error.strerror})") from error
-        except ValueError as error:
-            raise UsageError(f"faults file {path}: {error}") from error
-    spells: list[object] = []
-    for text in given:
-        name, equals, number = text.partition("=")
-        if not equals:
-            raise UsageError(f"fault {text!r}: write it as NAME=RATE, or as NAME=RATE@FROM+FOR for a while")
-        rate, at, times = number.partition("@")
-        fault = {name.strip(): _number(rate, text)}
-        if at:
-            from_s, _, for_s = times.partition("+")
-            spells.append({**fault, "from_s": _number(from_s, text), "for_s": _number(for_s, text)})
-        else:
-            values.update(fault)
-    if spells:
-        in_file = values.get("spells")
-        values["spells"] = [*(in_file if isinstance(in_file, list) else ()), *spells]
-    try:
-        faults = msgspec.convert(values, _StrictFaults)
-    except msgspec.ValidationError as error:
-        names = ", ".join(Faults.__struct_fields__)
-        raise UsageError(f"faults: {error}; the names are {names}") from None
-    return Faults(**{name: getattr(faults, name) for name in Faults.__struct_fields__})
-
-
-def _number(text: str, fault: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"fault {fault!r}: {text!r} is not a number") from None
-
-
-class _StrictFaults(Faults, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same, and a slip of the pen is an error."""
 
 
 class FaultDice:

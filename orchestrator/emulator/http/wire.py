@@ -17,6 +17,7 @@ from orchestrator.emulator.contract.answers import (
     ServiceRefusal,
     bombed,
     in_form,
+    with_strange_error,
 )
 from orchestrator.emulator.contract.faults import BYTE_ORDER_MARK, Fault, FaultDice
 from orchestrator.units import SECOND_US
@@ -117,6 +118,8 @@ class Wire:
             answer = msgspec.structs.replace(answer, body=BARE_ERROR, more=None)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
             answer = HttpAnswer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
+        if (strange := with_strange_error(answer.body)) != answer.body and self._dice.strikes(Fault.STRANGE_TEXT):
+            answer = msgspec.structs.replace(answer, body=strange)
         if answer.body.startswith((b"{", b"[")) and self._dice.strikes(Fault.MARKED_ANSWER):
             answer = msgspec.structs.replace(answer, body=BYTE_ORDER_MARK + answer.body)
         answer = self._shortened(answer)

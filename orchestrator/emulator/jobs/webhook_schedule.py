@@ -4,6 +4,7 @@ import heapq
 
 import msgspec
 
+from orchestrator.emulator.contract.answers import with_strange_error
 from orchestrator.emulator.contract.faults import BYTE_ORDER_MARK, Fault, FaultDice
 from orchestrator.emulator.jobs.false_answers import FalseAnswers
 from orchestrator.emulator.jobs.jobs import ServiceJob, ServiceStatus
@@ -39,6 +40,8 @@ class WebhookSchedule:
             for record in self._false_answers.announcements(job)
         ]
         for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
+            if (strange := with_strange_error(webhook.body)) != webhook.body and self._dice.strikes(Fault.STRANGE_TEXT):
+                webhook = msgspec.structs.replace(webhook, body=strange)  # noqa: PLW2901
             if self._dice.strikes(Fault.MARKED_ANSWER):
                 webhook = msgspec.structs.replace(webhook, body=BYTE_ORDER_MARK + webhook.body)  # noqa: PLW2901
             if self._dice.strikes(Fault.LATE_WEBHOOK):

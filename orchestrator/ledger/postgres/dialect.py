@@ -4,12 +4,16 @@ The tables are declared once, in SQLite's words: INTEGER has 64 bits there, REAL
 their bytes, and a key of one INTEGER is given by the database where nobody names it.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy import Column, Connection, LargeBinary, String
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.asyncpg import PGCompiler_asyncpg, PGDialect_asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncpgString, PGCompiler_asyncpg, PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGTypeCompiler
+
+from orchestrator.ledger.postgres.texts import storable, storable_json
+from orchestrator.ledger.statements import BatchText
 
 URL: Final = "postgresql+ledger://"
 
@@ -58,6 +62,20 @@ class _Definitions(PGDDLCompiler):
         return " ".join(words)
 
 
+class _Text(AsyncpgString):
+    """A text that goes along with a statement."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[str | None], str | None]:
+        return storable
+
+
+class _Batch(AsyncpgString):
+    """A batch that does."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[str | None], str | None]:
+        return storable_json
+
+
 class ServerDialect(PGDialect_asyncpg):
     """The dialect of the ledger's connections. All are made alike, so what one has compiled serves every other."""
 
@@ -65,6 +83,7 @@ class ServerDialect(PGDialect_asyncpg):
     statement_compiler = _Statements
     type_compiler_cls = _Types
     ddl_compiler = _Definitions
+    colspecs = {**PGDialect_asyncpg.colspecs, String: _Text, BatchText: _Batch}  # noqa: RUF012  # as SQLAlchemy has it
 
     def initialize(self, connection: Connection) -> None:
         """Learns nothing of a server: what would be asked is the same for all that we work with."""

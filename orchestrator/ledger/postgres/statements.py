@@ -7,12 +7,12 @@ plans and executes it once, and there is one answer to wait for.
 # ruff: noqa: S608  all that is put together here is ours
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Insert, Update
+from sqlalchemy import Insert, String, Update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -21,6 +21,7 @@ from sqlalchemy.types import NULLTYPE
 from orchestrator.ledger import expressions, statements
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
+from orchestrator.ledger.postgres.texts import storable
 from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
 _DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
@@ -39,8 +40,17 @@ class _Arrays(NamedTuple):
     names: tuple[str, ...]
     """Of its parameters, in the order of the arrays."""
 
+    texts: frozenset[int]
+    """Which of them are texts."""
+
     one: str
     """The statement as it is for one row."""
+
+    def storable(self, columns: Iterable[Sequence[Any]]) -> list[list[Any]]:
+        """The arrays, each of the values of one parameter."""
+        return [
+            list(map(storable, column) if position in self.texts else column) for position, column in enumerate(columns)
+        ]
 
     def update(self) -> str:
         """An UPDATE of all rows at once."""
@@ -53,17 +63,20 @@ def _arrays(statement: Insert | Update, columns: Sequence[str] | None = None) ->
         statement = statement.inline()  # else it would return keys
     compiled = statement.compile(dialect=_DIALECT, column_keys=columns)
     assert compiled.positiontup is not None
-    kinds = []
+    kinds, texts = [], set[int]()
     for position, name in enumerate(compiled.positiontup, start=1):
         type_ = compiled.binds[name].type
         assert type_ is not NULLTYPE, f"the type of {name} has to be said: {compiled}"
         kind = _DIALECT.type_compiler_instance.process(type_.dialect_impl(_DIALECT))
         kinds.append(f"${position}::{kind}[]")
+        if isinstance(type_, String):
+            texts.add(position - 1)
     given = ", ".join(f"c{position}" for position in range(1, len(kinds) + 1))
     return _Arrays(
         _PARAMETER.sub(lambda found: f"given.c{found[1]}", str(compiled)),
         f"unnest({', '.join(kinds)}) WITH ORDINALITY AS given({given}, n)",
         tuple(compiled.positiontup),
+        frozenset(texts),
         str(compiled),
     )
 
@@ -77,11 +90,12 @@ class PostgresMany:
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
-        driver, tuples = server_driver(connection), [self._tuple_of(row) for row in rows]
+        driver = server_driver(connection)
+        columns = self._arrays.storable(zip(*map(self._tuple_of, rows), strict=True))
         if self._is_about_one_row_twice(rows):
-            await driver.executemany(self._arrays.one, tuples)
+            await driver.executemany(self._arrays.one, list(zip(*columns, strict=True)))
         elif rows:
-            await driver.fetch(self._together, *map(list, zip(*tuples, strict=True)))
+            await driver.fetch(self._together, *columns)
 
     def _is_about_one_row_twice(self, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Such rows would be changed once, or, by an INSERT that changes what is there, not at all."""
@@ -127,19 +141,22 @@ class PostgresGuarded:
         """Executes it for each of `rows`, of plain values and about a row each; returns whether each changed it."""
         if not rows:
             return []
-        sql, places = self._compiled
-        columns = list(zip(*rows, strict=True))
-        found = await server_driver(connection).fetch(sql, *(list(columns[place]) for place in places))
+        values = list(zip(*rows, strict=True))
+        arrays = self._arrays
+        columns = arrays.storable(values[position_of(name)] for name in arrays.names)
+        found = await server_driver(connection).fetch(self._sql, *columns)
         are_changed = [False] * len(rows)
         for (n,) in found:
             are_changed[n - 1] = True
         return are_changed
 
     @cached_property
-    def _compiled(self) -> tuple[str, list[int]]:
-        """The statement, and which values of a row its arrays are made of."""
-        arrays = _arrays(self._statement)
-        return f"{arrays.update()} RETURNING given.n", [position_of(name) for name in arrays.names]
+    def _arrays(self) -> _Arrays:
+        return _arrays(self._statement)
+
+    @cached_property
+    def _sql(self) -> str:
+        return f"{self._arrays.update()} RETURNING given.n"
 
 
 @body_of(statements.BulkInsert, "postgresql")

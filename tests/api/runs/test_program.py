@@ -178,6 +178,14 @@ async def test_answers_that_begin_with_a_byte_order_mark_are_answers(tmp_path: P
     assert (summary.jobs["succeeded"], summary.uncertain.seen, service.paid) == (20, 0, 20)
 
 
+async def test_a_failure_is_collected_whose_error_is_no_text_to_a_database_or_to_json(tmp_path: Path) -> None:
+    clock, console = VirtualClock(), Silence()
+    service = SimulatedService(clock, faults=Faults(strange_text=1.0, handler_error=1.0))
+    async with service.serving():
+        summary = await program(tmp_path, service, clock, console, jobs=3)
+    assert (summary.jobs["failed"], summary.uncertain.seen, summary.lost) == (3, 0, 0)
+
+
 async def test_the_end_of_a_run_tells_of_columns_that_are_null_in_every_row(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, work=lambda *_: WorkerResult(output=b'{"text":null,"n":1}'))

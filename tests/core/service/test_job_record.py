@@ -229,6 +229,12 @@ def test_a_time_is_not_longer_than_that_since_the_submission() -> None:
     assert plausible(days, within_us=2 * 86_400_000_000) is days
 
 
+def test_a_status_has_no_nul() -> None:
+    record = read_record(rb'{"status":"FAI\u0000LED","error":"a\u0000b"}')
+    assert record is not None
+    assert (record.status, record.error) == ("FAI\ufffdLED", "a\0b")
+
+
 # --- what cannot be decoded ------------------------------------------------------------------------------------------
 
 
@@ -245,9 +251,7 @@ def test_a_time_is_not_longer_than_that_since_the_submission() -> None:
         pytest.param(b'{"status":"COMPLETED","output":NaN}', id="NaN"),
         pytest.param(b'{"status":"COMPLETED","output":[Infinity]}', id="Infinity"),
         pytest.param(b'{"status":"COMPLETED","input":NaN}', id="NaN in the echoed input"),
-        pytest.param(b'{"status":"COMPLETED","output":"\\ud800"}', id="a lone surrogate in the output"),
-        pytest.param(b'{"status":"FAILED","error":"\\udfff"}', id="a lone surrogate in the error"),
-        pytest.param(b'{"status":"\\ud800"}', id="a lone surrogate in the status"),
+        pytest.param(b'{"status":"COMPLETED","output":["\\ud800",NaN]}', id="NaN beside half of a character"),
         pytest.param(b'{"status":"COMPLETED","output":"\xff"}', id="an output that is not UTF-8"),
         pytest.param(b'{"status":"FAILED","error":{"a":"\xff"}}', id="an error that is not UTF-8"),
         pytest.param(b'{"status":"\xff"}', id="a status that is not UTF-8"),
@@ -262,6 +266,26 @@ def test_a_time_is_not_longer_than_that_since_the_submission() -> None:
 )
 def test_what_is_no_json_record_is_none(body: bytes) -> None:
     assert read_record(body) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        pytest.param(rb"\ud800", rb"\ufffd", id="a first half"),
+        pytest.param(rb"\uDFFF", rb"\ufffd", id="a second half"),
+        pytest.param(rb"\ud83d\ud83d\ude00", rb"\ufffd\ud83d\ude00", id="before a whole one"),
+        pytest.param(rb"\ude00\ud83d", rb"\ufffd\ufffd", id="the halves the wrong way round"),
+        pytest.param(rb"\\ud83d\ud83d", rb"\\ud83d\ufffd", id="after a backslash that only looks like one"),
+        pytest.param(rb"\\\ud83d", rb"\\\ufffd", id="after a backslash"),
+        pytest.param(rb"\u0000\ud83d", rb"\u0000\ufffd", id="after a NUL"),
+    ],
+)
+def test_half_of_a_character_costs_no_more_than_itself(text: bytes, read: bytes) -> None:
+    body = b'{"status":"COMPLETED","output":"%b","error":"%b"}'
+    record = read_record(body % (text, text))
+    assert record == read_record(body % (read, read))
+    assert record is not None
+    assert record.output == b'"%b"' % read
 
 
 KEYS = ["id", "status", "output", "error", "delayTime", "executionTime", "workerId", "other"]

@@ -1,3 +1,5 @@
+import json
+
 import msgspec
 import pytest
 
@@ -193,6 +195,14 @@ def test_a_webhook_can_begin_with_a_byte_order_mark() -> None:
     (webhook,) = subject.step(T0).webhooks
     assert webhook.body.startswith(b"\xef\xbb\xbf{")
     assert msgspec.json.decode(webhook.body[3:])["status"] == "COMPLETED"
+
+
+def test_the_error_of_a_webhook_can_be_no_text_that_everybody_takes() -> None:
+    subject = world(Faults(strange_text=1.0, handler_error=1.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    (webhook,) = subject.step(T0).webhooks
+    assert json.loads(webhook.body)["error"].startswith("\0\ud83d handler error")
 
 
 def test_a_late_webhook_is_due_after_its_delay_even_if_the_job_is_gone_by_then() -> None:

@@ -18,6 +18,16 @@ REPEATED = "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_eac
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="what a worker says with half of a character in it is never collected",
+        path="orchestrator/core/service/job_record.py::read_record",
+        old="record = _record_in(whole, token)",
+        new="pass",
+        tests=(
+            "tests/core/service/test_job_record.py::test_half_of_a_character_costs_no_more_than_itself",
+            "tests/api/runs/test_program.py::test_a_failure_is_collected_whose_error_is_no_text_to_a_database_or_to_json",
+        ),
+    ),
+    Fault(
         name="what came of an answer that was cut stays with the error of its connection",
         path="orchestrator/client/http/transport.py::Transport.send",
         old="bare(error)  # its connection keeps it, and it the frames that have what came of the answer",
@@ -109,7 +119,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id of odd characters counts as none",
-        path="orchestrator/core/service/job_record.py::read_record",
+        path="orchestrator/core/service/job_record.py::_record_in",
         old="(remote_id is None and wire.id is not None) or",
         new="",
         tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
@@ -169,7 +179,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
-        path="orchestrator/core/service/job_record.py::read_record",
+        path="orchestrator/core/service/job_record.py::_record_in",
         old="or _echoes_another(wire.webhook, token),",
         new=",",
         tests=(

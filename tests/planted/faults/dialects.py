@@ -35,6 +35,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{SERVER}::test_rows_about_the_same_row_are_taken_one_after_the_other",),
     ),
     Fault(
+        name="a server is sent a NUL in what a worker said",
+        path="orchestrator/ledger/postgres/texts.py::storable",
+        old='return text.replace("\\0", REPLACEMENT) if text.isascii() else _REFUSED.sub(REPLACEMENT, text)',
+        new="return text",
+        tests=("tests/conformance/test_foreign_texts.py::test_a_nul_in_what_a_worker_says_holds_nothing_up",),
+    ),
+    Fault(
         name="the feed goes on after an event that a slower transaction comes before",
         path="orchestrator/ledger/reports/event_feed.py::Feed.page",
         old="return [each for each in page if each.place <= horizon] or (None if page else [])",

@@ -1,0 +1,42 @@
+"""What a server takes for no text comes with U+FFFD, by each way in which a text can get there."""
+
+import pytest
+from sqlalchemy import insert, select
+
+from orchestrator.ledger.postgres.texts import storable_json
+from orchestrator.ledger.schema.job_tables import counts
+from orchestrator.ledger.statements import TEXTS, TEXTS_IN_BATCH, batch_of
+from tests.ledger.postgres.conftest import OpenDatabase
+from tests.ledger.postgres.test_statements import ADD, GUARDED, row
+
+pytestmark = pytest.mark.anyio
+
+GIVEN = ("plain", "a\0b", "\0é", "\ud83d", "\U0001f4a5\udca5", r"\u0000")
+KEPT = ["plain", "a\ufffdb", "\ufffdé", "\ufffd", "\U0001f4a5\ufffd", r"\u0000"]
+
+
+async def test_a_text_comes_alone_or_among_many_or_to_be_compared(connected: OpenDatabase) -> None:
+    database = connected()
+    async with database.writing() as connection:
+        await connection.execute(insert(counts), [row(text, n) for n, text in enumerate(GIVEN)])
+        names = (await connection.execute(select(counts.c.name).order_by(counts.c.n))).scalars().all()
+        assert names == KEPT
+        await ADD.execute(connection, [row(text, 100) for text in GIVEN])
+        await ADD.execute(connection, [row("a\0b", 1), row("a\0b", 1)])  # one after the other
+        assert await GUARDED.execute(connection, [("\ud83d", 103, 7)]) == [True]
+        found = dict(map(tuple, await connection.execute(select(counts.c.name, counts.c.n))))
+        assert (len(found), found["a\ufffdb"], found["\ufffd"]) == (len(GIVEN), 103, 7)
+
+
+async def test_so_does_one_of_a_batch(connected: OpenDatabase) -> None:
+    given = ["a\0b", r"a\u0000b", "\\\0", "\U0001f4a5"]
+    async with connected().writing() as connection:
+        found = (await connection.execute(select(TEXTS.c.value), batch_of(given))).scalars().all()
+        assert list(found) == ["a\ufffdb", r"a\u0000b", "\\\ufffd", "\U0001f4a5"]
+        await connection.execute(insert(counts), row("a\0b", 1))
+        of_batch = select(counts.c.n).where(counts.c.name.in_(TEXTS_IN_BATCH))
+        assert (await connection.execute(of_batch, batch_of(given))).scalars().all() == [1]
+
+
+def test_only_an_escape_is_one() -> None:
+    assert storable_json(rb'["\u0000\u0000\\u0000\\\u0000"]'.decode()) == '["\ufffd\ufffd\\\\u0000\\\\\ufffd"]'
