@@ -67,6 +67,22 @@ def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return Unindexed(column)
 
 
+class NotByKey(ColumnElement[Any]):
+    """See `not_by_key`."""
+
+    _traverse_internals = [("column", InternalTraversal.dp_clauseelement)]  # noqa: RUF012  # as SQLAlchemy has it
+
+    def __init__(self, column: ColumnElement[Any]) -> None:
+        self.column, self.type = column, column.type
+
+
+def not_by_key(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The same column, a number: what is sought is found in an index that ends with it, never by going along the
+    primary key, as PostgreSQL's planner would. It believes that what is sought lies evenly among all rows.
+    """
+    return NotByKey(column)
+
+
 class PlaceIn(_Function):
     """Where in its first argument the second one begins, from 1 on; 0 where it does not stand there."""
 

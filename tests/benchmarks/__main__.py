@@ -6,6 +6,7 @@ python -m tests.benchmarks [NAME ...] [--json] [--record]
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from tests.benchmarks import (
     dashboard,
     endpoints,
     files,
+    large_on_server,
     official,
     on_server,
     outputs,
@@ -51,6 +53,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "restart": restart.restart,
     "ledger": steps.ledger,
     "server": on_server.server,
+    "large-server": large_on_server.large_on_server,
     "failures": steps.failures,
     "verify": audit.verify,
     "outputs": outputs.outputs,
@@ -73,14 +76,25 @@ def main() -> None:
     parser.add_argument(
         "--outputs", metavar="N", type=int, default=outputs.JOBS, help="how many the benchmark outputs has"
     )
+    parser.add_argument(
+        "--server-jobs",
+        metavar="N",
+        type=int,
+        default=large_on_server.JOBS,
+        help="how many the benchmark large-server has",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    sized = {
+        "outputs": partial(outputs.outputs, chosen.outputs),
+        "large-server": partial(large_on_server.large_on_server, chosen.server_jobs),
+    }
     figures: list[Figure] = []
     for name in chosen.names or BENCHMARKS:
         print(f"{name} ...", file=sys.stderr)
-        figures += outputs.outputs(chosen.outputs) if name == "outputs" else BENCHMARKS[name]()
+        figures += sized.get(name, BENCHMARKS[name])()
     if chosen.record:
         for figure in figures:
             record(

@@ -14,6 +14,7 @@ from tests.benchmarks import (
     dashboard,
     endpoints,
     files,
+    large_on_server,
     official,
     on_server,
     outputs,
@@ -113,6 +114,13 @@ def test_a_server_takes_steps_as_a_file_does() -> None:
     figures = on_server.server(jobs=500, pairs=1)
     assert value_of("one writer: of SQLite's steps", figures) > 0.05
     assert 1 < value_of("server's CPU a step", figures) < 1_000
+
+
+@pytest.mark.slow
+def test_few_of_many_jobs_are_found_on_a_server() -> None:
+    figures = large_on_server.large_on_server(jobs=60_000, taken_in=2_000)
+    assert value_of("intake", figures) > 500
+    assert value_of("claim of 10, behind 20,000, of 60,000", figures) < 1_000
 
 
 @pytest.mark.slow

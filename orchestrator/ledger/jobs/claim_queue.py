@@ -19,6 +19,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.durations import with_own
+from orchestrator.ledger.expressions import not_by_key
 from orchestrator.ledger.jobs.payloads import Payload, payloads_of
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, submissions
@@ -196,10 +197,11 @@ _QUEUED = (
 )
 _TO_RUN = jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now"))
 _DUE = _QUEUED.where(jobs.c.due_at > bindparam("due_at"), jobs.c.due_at <= bindparam("now"))
-_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.priority.desc(), jobs.c.id)
+_number = not_by_key(jobs.c.id)
+_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.priority.desc(), _number)
 _BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
 _BY_RUN = _DUE.where(_TO_RUN)
-_AT = _QUEUED.where(_TO_RUN, jobs.c.due_at == bindparam("due_at"), jobs.c.id > bindparam("job")).order_by(jobs.c.id)
+_AT = _QUEUED.where(_TO_RUN, jobs.c.due_at == bindparam("due_at"), _number > bindparam("job")).order_by(_number)
 _OF_PRIORITY = _AT.where(jobs.c.priority == bindparam("priority"))
 _ABOVE_PRIORITY = _AT.where(jobs.c.priority > bindparam("priority"))
 _NEXT_PRIORITY = select(func.max(jobs.c.priority)).where(

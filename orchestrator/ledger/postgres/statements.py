@@ -243,6 +243,12 @@ def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any)
     return compiler.process(element.column, **kw)
 
 
+@compiles(expressions.NotByKey, "postgresql")
+def _not_by_key(element: expressions.NotByKey, compiler: SQLCompiler, **kw: Any) -> str:
+    """As the index has it (`tables.OWN_INDEXES`)."""
+    return f"({compiler.process(element.column, **kw)} + 0)"
+
+
 @compiles(statements.InPlaceOfPrefix, "postgresql")
 def _in_place_of_prefix(element: statements.InPlaceOfPrefix, compiler: SQLCompiler, **kw: Any) -> str:
     return compiler.process(element.clause, **kw)

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sqlalchemy import Connection, ForeignKey, ForeignKeyConstraint, MetaData, Select, Table, select, text
-from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy import Connection, ForeignKey, ForeignKeyConstraint, Index, MetaData, Select, Table, select, text
+from sqlalchemy.schema import CreateTable
 
-from orchestrator.ledger.postgres.dialect import is_packed
+from orchestrator.ledger.postgres.dialect import ServerDialect, is_packed
 
 UNBOUND: Final = frozenset({"jobs", "payloads", "outcomes"})
 """Tables without foreign keys: each row of an intake would lock the row of its run, and half as many were taken in."""
+
+_DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 
 _BUSY: Final = "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02"
 _FEW_AND_BUSY: Final = "fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
@@ -20,6 +22,15 @@ STORAGE: Final[Mapping[str, str]] = {
     "writers": _FEW_AND_BUSY,
 }
 """How much room is left in each page, and how soon what was updated is swept up."""
+
+OWN_INDEXES: Final[Mapping[str, str]] = {
+    "jobs_claimable": "jobs (run_id, endpoint_id, due_at, priority DESC, (id + 0)) WHERE state = 'queued'",
+    "jobs_of_trouble": "jobs (run_id, trouble, id) WHERE (state = 'cancelled' OR state = 'failed')",
+}
+"""Those that are other ones here. The first ends as its questions go on (`expressions.not_by_key`). The second is the
+server's alone, which takes four times as long as SQLite to go through the jobs of a run; it is paid for by the steps
+that end one by a failure.
+"""
 
 WRITERS: Final = (
     "CREATE TABLE writers (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seq BIGINT NOT NULL DEFAULT 0)",
@@ -35,14 +46,28 @@ def create(connection: Connection, metadata: MetaData) -> None:
         keys: list[ForeignKeyConstraint] | None = [] if table.name in UNBOUND else None
         connection.execute(CreateTable(table, include_foreign_key_constraints=keys))
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            index.dialect_options["postgresql"]["where"] = index.dialect_options["sqlite"]["where"]
-            connection.execute(CreateIndex(index))
+            if index.name not in OWN_INDEXES:
+                connection.exec_driver_sql(f"CREATE INDEX {index.name} ON {_definition(table, index)}")
         for column in filter(is_packed, table.columns):
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
+    for name, definition in OWN_INDEXES.items():
+        connection.exec_driver_sql(f"CREATE INDEX {name} ON {definition}")
     for statement in WRITERS:
         connection.exec_driver_sql(statement)
     for name, settings in STORAGE.items():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")
+
+
+def _definition(table: Table, index: Index) -> str:
+    """The index, ending with the number of its row, as each of SQLite's does by itself: questions go on from there."""
+    named = [each for each in index.expressions if not isinstance(each, str)]
+    words = [str(each.compile(dialect=_DIALECT, compile_kwargs={"include_table": False})) for each in named]
+    key = list(table.primary_key)
+    if len(key) == 1 and key[0].name not in words:
+        words.append(key[0].name)
+    where = index.dialect_options["sqlite"]["where"]
+    condition = "" if where is None else f" WHERE {where}"
+    return f"{table.name} ({', '.join(words)}){condition}"
 
 
 def tables_version(connection: Connection) -> str | None:

@@ -170,6 +170,12 @@ def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any)
     return f"+{compiler.process(element.column, **kw)}"
 
 
+@compiles(expressions.NotByKey, "sqlite")
+def _not_by_key(element: expressions.NotByKey, compiler: SQLCompiler, **kw: Any) -> str:
+    """The column: its planner takes the index all of whose columns are known."""
+    return compiler.process(element.column, **kw)
+
+
 @compiles(expressions.AsNumber, "sqlite")
 def _as_number(element: expressions.AsNumber, compiler: SQLCompiler, **kw: Any) -> str:
     [condition] = element.clauses

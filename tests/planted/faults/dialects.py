@@ -55,4 +55,11 @@ FAULTS: tuple[Fault, ...] = (
         new="self._behind = {each: self._behind.get(each, last) for each in writing}",
         tests=(f"{HORIZON}::test_an_event_waits_for_those_that_a_slower_transaction_may_still_bring",),
     ),
+    Fault(
+        name="a claim goes along the key of all jobs",
+        path="orchestrator/ledger/postgres/statements.py::_not_by_key",
+        old='return f"({compiler.process(element.column, **kw)} + 0)"',
+        new="return compiler.process(element.column, **kw)",
+        tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
+    ),
 )
