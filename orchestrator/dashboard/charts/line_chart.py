@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
+from functools import cache
 from itertools import groupby
 from typing import Final
 
@@ -23,6 +24,12 @@ BANDS_MAX: Final = 100
 NOTHING: Final = "Nothing was sampled in that time: that is done each ten seconds while there is work."
 
 DASHES: Final = ("solid", "dashed", "dotted", "dash-dot", "long-dash", "fine-dash")
+
+WIDE: Final = 10_000
+HIGH: Final = 1_000
+"""So many places a line can be at."""
+
+_PLACES: Final = f"0 0 {WIDE} {HIGH}"
 
 _LATE: Final = 0.95
 """Further right the number of a band stands before it."""
@@ -65,9 +72,9 @@ def draw(
         summary=_summary(drawn, shown, times, zone),
         svg=element(
             "svg",
-            *_grid(values, times),
+            *_grid(len(values.labels) - 1, len(times.labels) - 1),
             *_bands(shown, times),
-            element("svg", *lines, viewBox="0 0 1000 100", preserveAspectRatio="none", width="100%", height="100%"),
+            element("svg", *lines, viewBox=_PLACES, preserveAspectRatio="none", width="100%", height="100%"),
             class_="plot",
             aria_hidden="true",
         ),
@@ -99,15 +106,16 @@ def _line(points: _Points, css: str, times: TimeAxis, values: ValueAxis) -> Mark
     """A path that goes on elsewhere after a gap, and one of dots: points between two gaps, which would not be seen."""
     parts: list[str] = []
     dots: list[str] = []
-    # Written out, as there are thousands: all points are within the axes, and `.0` goes from the whole.
-    since, wide, high, tall = times.since, times.until - times.since, values.high, values.high - values.low
+    # Written out, and in whole numbers, as there are thousands; all points are within the axes.
+    since, right = times.since, WIDE / (times.until - times.since)
+    high, down = values.high, HIGH / (values.high - values.low)
     for _, group in groupby(points, key=lambda point: point[1] is None):
         places = [
-            f"{1000 * (at - since) / wide:.1f} {100 * (high - value) / tall:.1f} "
+            f"{int(right * (at - since) + 0.5)} {int(down * (high - value) + 0.5)}"
             for at, value in group
             if value is not None
         ]
-        drawn_to = "".join(places).replace(".0 ", " ").rstrip()
+        drawn_to = " ".join(places)
         if len(places) > 1:
             parts.append(f"M{drawn_to}")
         elif places:
@@ -117,14 +125,14 @@ def _line(points: _Points, css: str, times: TimeAxis, values: ValueAxis) -> Mark
     return Markup().join(drawn)
 
 
-def _grid(values: ValueAxis, times: TimeAxis) -> Iterator[Markup]:
-    rows, columns = len(values.labels) - 1, len(times.labels) - 1
-    for row in range(rows + 1):
-        y = percent_text(row / rows)
-        yield element("line", x2="100%", y1=y, y2=y, class_="grid")
-    for column in range(1, columns):
-        x = percent_text(column / columns)
-        yield element("line", y2="100%", x1=x, x2=x, class_="grid")
+@cache  # an axis has few steps
+def _grid(rows: int, columns: int) -> tuple[Markup, ...]:
+    across = [percent_text(row / rows) for row in range(rows + 1)]
+    down = [percent_text(column / columns) for column in range(1, columns)]
+    return (
+        *(element("line", x2="100%", y1=y, y2=y, class_="grid") for y in across),
+        *(element("line", y2="100%", x1=x, x2=x, class_="grid") for x in down),
+    )
 
 
 def _meets(band: Band, times: TimeAxis) -> bool:

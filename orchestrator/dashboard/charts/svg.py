@@ -10,7 +10,7 @@ def element(name: str, *children: Markup | str, **attributes: str | float) -> Ma
         f' {key.rstrip("_").replace("_", "-")}="{escape(value) if isinstance(value, str) else number_text(value)}"'
         for key, value in attributes.items()
     )
-    inner = "".join(map(escape, children))
+    inner = "".join(child if isinstance(child, Markup) else escape(child) for child in children)
     return Markup(f"<{name}{opened}>{inner}</{name}>" if inner else f"<{name}{opened}/>")  # noqa: S704  all is escaped
 
 

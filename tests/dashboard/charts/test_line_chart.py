@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.dashboard.charts.chart import Chart
-from orchestrator.dashboard.charts.line_chart import BANDS_MAX, DASHES, NOTES_MAX, NOTHING, draw
+from orchestrator.dashboard.charts.line_chart import BANDS_MAX, DASHES, HIGH, NOTES_MAX, NOTHING, WIDE, draw
 from orchestrator.units import DAY_US, HOUR_US, SECOND_US
 from orchestrator.views.series import Band, Series, Unit
 from tests.texts import texts
@@ -53,7 +53,7 @@ def checked(chart: Chart) -> _Tags:
 
 def test_a_line_goes_from_point_to_point() -> None:
     chart = draw([series(0, 50, 100, 75)], title="Jobs a second", since=NOON, until=NOON + 40 * SECOND_US)
-    assert paths(chart) == ["M0 100 250 50 500 0 750 25"]
+    assert paths(chart) == ["M0 1000 2500 500 5000 0 7500 250"]
     assert chart.values == ("100/s", "50/s", "0/s")
     assert [label.text for label in chart.times] == ["12:00:00", "12:00:10", "12:00:20", "12:00:30", "12:00:40"]
     assert chart.summary == "24 Nov 12:00. finished: lowest 0/s, highest 100/s, last 75/s."
@@ -61,7 +61,7 @@ def test_a_line_goes_from_point_to_point() -> None:
 
 def test_gaps_stay_gaps_and_a_point_between_two_is_a_dot() -> None:
     chart = draw([series(0, None, 100, None, 50, 50)], title="", since=NOON, until=NOON + 50 * SECOND_US)
-    assert paths(chart) == ["M800 50 1000 50", "M0 100h0M400 0h0"]
+    assert paths(chart) == ["M8000 500 10000 500", "M0 1000h0M4000 0h0"]
     assert chart.svg.count(" dot") == 1, "as thick as can be seen"
     assert "2 gaps" in chart.summary
 
@@ -86,15 +86,15 @@ def test_a_line_without_a_point_in_the_window_has_no_path_and_is_told_of() -> No
 
 def test_equal_values_are_a_line_above_the_ground() -> None:
     assert paths(draw([series(7, 7, 7)], title="", since=NOON, until=NOON + 20 * SECOND_US)) == [
-        "M0 12.5 500 12.5 1000 12.5"
+        "M0 125 5000 125 10000 125"
     ]
-    assert paths(draw([series(0, 0)], title="", since=NOON, until=NOON + 10 * SECOND_US)) == ["M0 100 1000 100"]
+    assert paths(draw([series(0, 0)], title="", since=NOON, until=NOON + 10 * SECOND_US)) == ["M0 1000 10000 1000"]
 
 
 def test_negative_values_are_below_zero() -> None:
     chart = draw([series(-1, 1, unit=Unit.NUMBER)], title="", since=NOON, until=NOON + 10 * SECOND_US)
     assert chart.values == ("1", "0", "-1")
-    assert paths(chart) == ["M0 100 1000 0"]
+    assert paths(chart) == ["M0 1000 10000 0"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -111,7 +111,7 @@ def test_lines_of_several_units_are_refused() -> None:
 def test_times_that_stand_still_or_go_back() -> None:
     points = [(NOON + STEP, 5.0), (NOON, 1.0), (NOON + STEP, 10.0), (NOON - STEP, 0.0)]
     chart = draw([Series(name="a", points=points)], title="", since=NOON - STEP, until=NOON + STEP)
-    assert paths(chart) == ["M0 100 500 90 1000 0"]
+    assert paths(chart) == ["M0 1000 5000 900 10000 0"]
     assert "last 10" in chart.summary
     still = draw([Series(name="a", points=[(NOON, 1.0), (NOON, 2.0)])], title="")
     assert paths(still)[0].endswith("h0")
@@ -180,5 +180,5 @@ def test_whatever_is_drawn_is_well_formed_within_its_frame(
     assert chart.summary
     for path in paths(chart):
         numbers = [float(number) for number in re.findall(r"-?[0-9.]+", path.replace("h0", ""))]
-        assert all(0 <= x <= 1000 for x in numbers[0::2])
-        assert all(0 <= y <= 100 for y in numbers[1::2])
+        assert all(0 <= x <= WIDE for x in numbers[0::2])
+        assert all(0 <= y <= HIGH for y in numbers[1::2])
