@@ -7,7 +7,8 @@ from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedState
 from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.posted.posted_batches import BatchEnds, OutlivedBatch
+from orchestrator.ledger.posted.posted_batches import OutlivedBatch
+from orchestrator.ledger.posted.posted_totals import BatchEnds
 from tests.core.batch_api.test_posted_batch import BATCH
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import EPOCH_AT
@@ -30,7 +31,7 @@ async def test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files
         batches = ledger.runs.posted.batches
         await batches.add(BATCH)
         assert await other.runs.posted.batches.open() == [BATCH]
-        assert await batches.open_by_state() == {"validating": 1}
+        assert (await ledger.runs.posted.totals.now()).under_way == {"validating": 1}
         assert await batches.is_awaiting("file-1")
         await batches.learned("batch_1", run=7, model="m", total=3)
         assert await batches.move(BATCH, PostedState.IN_PROGRESS)
@@ -55,7 +56,7 @@ async def test_a_batch_goes_from_state_to_state_and_its_end_comes_with_its_files
         assert (over.completed, over.failed, over.usage) == (3, 1, b"{}")
         assert await ledger.runs.posted.files.one("", "out") == FILE
         assert await batches.open() == []
-        assert (await batches.open_by_state(), await batches.ends()) == ({}, {"expired": BatchEnds(1, 3, 1)})
+        assert await ledger.runs.posted.totals.now() == (1, None, {}, {"expired": BatchEnds(1, 3, 1)})
         assert await batches.named_files() == frozenset()
 
 

@@ -33,10 +33,10 @@ async def test_what_would_be_too_much_together_is_not_added(open_file: OpenLedge
         posted = ledger.runs.posted.files
         assert await posted.add(FILE, bytes_max=19)
         assert not await posted.add(replace(FILE, id="file-2", owner="b"), bytes_max=19)
-        assert (await posted.stored_bytes(), await posted.bytes_max()) == (10, None)
+        assert await ledger.runs.posted.totals.now() == (10, None, {}, {})
         for bytes_max in (19, 20):
             await posted.bound(bytes_max)
-            assert await posted.bytes_max() == bytes_max
+            assert (await ledger.runs.posted.totals.now()).bytes_max == bytes_max
         assert await posted.add(replace(FILE, id="file-2", owner="b"), bytes_max=20)
         assert await posted.stored_bytes() == 20
 

@@ -62,17 +62,16 @@ async def test_a_flow_that_goes_on_has_ended_all_the_same(open_file: OpenLedger)
             assert await ledger.flows.step(flow.id, event)
         assert not await ledger.flows.step(flow.id, FlowEvent.PARTIAL)  # it has ended
         tallies = ledger.reports.tallies
-        assert await tallies.flow_ends() == {of.id: {"partial": 1}}
+        assert (await tallies.flows()).ended == {of.id: {"partial": 1}}
         last = (await tallies.last_flows())[of.id]
-        assert last.state is FlowState.PARTIAL
-        assert await tallies.last_successes() == {}
+        assert (last.state, last.succeeded_at) == (FlowState.PARTIAL, None)
 
         assert await ledger.flows.step(flow.id, FlowEvent.REOPENED)
-        assert await tallies.flows() == {of.id: {"running": 1}}
-        assert await tallies.flow_ends() == {of.id: {"partial": 1}}
+        assert await tallies.flows() == ({of.id: {"running": 1}}, {of.id: {"partial": 1}}, {})
         assert await ledger.flows.step(flow.id, FlowEvent.SUCCEEDED)
-        assert await tallies.flow_ends() == {of.id: {"partial": 1, "succeeded": 1}}
-        assert list(await tallies.last_successes()) == [of.id]
+        assert (await tallies.flows()).ended == {of.id: {"partial": 1, "succeeded": 1}}
+        last = (await tallies.last_flows())[of.id]
+        assert last.succeeded_at == last.ended_at
 
 
 async def test_a_flow_that_a_newer_one_takes_the_turn_of_has_ended(open_file: OpenLedger) -> None:
@@ -90,8 +89,8 @@ async def test_a_flow_that_a_newer_one_takes_the_turn_of_has_ended(open_file: Op
         ruled = Ruled({}, {waiting.id: "newer"}, {})
         found = FoundFires(of.id, of.name, of.definition, of.watermark, Look((gap,), (), AT + 4 * HOUR_US, True), ruled)
         await ledger.flows.fires.record([found])
-        assert await ledger.reports.tallies.flow_ends() == {of.id: {"cancelled": 1}}
-        assert await ledger.reports.tallies.missed() == {of.id: 3}
+        counted = await ledger.reports.tallies.flows()
+        assert (counted.ended, counted.missed) == ({of.id: {"cancelled": 1}}, {of.id: 3})
         assert await ledger.reports.tallies.pipelines() == {of.id: "p"}
 
 

@@ -15,7 +15,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.diagnosis.causes import Cause, Finding
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.rules import findings
-from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
+from orchestrator.core.diagnosis.verdict import RunFigures, RunVerdict, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger, holder, read_ledger
@@ -102,6 +102,19 @@ async def runs_now(
 
     `is_counted`: see `retried_kinds`.
     """
+    found = await _looked_at(ledger, held_by, among)
+    found = await with_posted(ledger, await with_members(ledger, found))
+    found = [(run, await with_batches(ledger, run, status)) for run, status in found]
+    return [await with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
+
+
+async def verdicts_now(ledger: Ledger, held_by: str | None, *, among: Collection[int]) -> Mapping[int, RunVerdict]:
+    """How the runs of these numbers stand, in brief, without all that status tells besides."""
+    found = await _looked_at(ledger, held_by, among)
+    return {run.id: status.verdict for run, status in found if status.verdict is not None}
+
+
+async def _looked_at(ledger: Ledger, held_by: str | None, among: Collection[int] | None) -> list[tuple[Run, RunStatus]]:
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     rates = await rates_of_late(ledger, seen, now) if held_by else {}
@@ -114,10 +127,7 @@ async def runs_now(
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         return findings(Facts(ledger=worked_on, runs=[state]))
 
-    found = [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
-    found = await with_posted(ledger, await with_members(ledger, found))
-    found = [(run, await with_batches(ledger, run, status)) for run, status in found]
-    return [await with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
+    return [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
 
 
 async def picture(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import Executable, bindparam, func, select, union_all
+from sqlalchemy import Executable, bindparam, case, func, literal_column, select, union_all
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.pipelines.due_fires import GapKind
@@ -39,6 +39,21 @@ class LastFlow(NamedTuple):
     state: FlowState
     started_at: int | None
     ended_at: int
+    succeeded_at: int | None
+    """When one last succeeded."""
+
+
+class FlowCounts(NamedTuple):
+    """Of flows, by pipeline."""
+
+    there: Mapping[int, Mapping[str, int]]
+    """How many there are in each state."""
+
+    ended: Mapping[int, Mapping[str, int]]
+    """How often some have ended in each state, those included that have gone on since."""
+
+    missed: Mapping[int, int]
+    """How many fires were missed so far."""
 
 
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
@@ -65,28 +80,29 @@ _BEYOND: Final = (
     )
     .group_by(counts.c.name)
 )
-_FLOWS: Final = select(flows.c.pipeline_id, flows.c.state, func.count()).group_by(flows.c.pipeline_id, flows.c.state)
-_FLOW_ENDS: Final = select(flow_ends.c.pipeline_id, flow_ends.c.state, flow_ends.c.n)
-_SUCCEEDED: Final = (
-    select(flows.c.pipeline_id, func.max(flows.c.ended_at))
-    .where(flows.c.state == FlowState.SUCCEEDED.value)
-    .group_by(flows.c.pipeline_id)
-)
 _latest = (
     select(
         *(flows.c.pipeline_id, flows.c.state, flows.c.started_at, flows.c.ended_at),
         func.row_number().over(partition_by=flows.c.pipeline_id, order_by=flows.c.ended_at.desc()).label("n"),
+        func.max(case((flows.c.state == FlowState.SUCCEEDED.value, flows.c.ended_at)))
+        .over(partition_by=flows.c.pipeline_id)
+        .label("succeeded_at"),
     )
     .where(flows.c.ended_at.is_not(None))
     .subquery()
 )
-_LAST: Final = select(_latest.c.pipeline_id, _latest.c.state, _latest.c.started_at, _latest.c.ended_at).where(
-    _latest.c.n == 1
-)
-_MISSED: Final = (
-    select(gaps.c.pipeline_id, func.sum(gaps.c.n))
+_LAST: Final = select(
+    *(_latest.c.pipeline_id, _latest.c.state, _latest.c.started_at, _latest.c.ended_at, _latest.c.succeeded_at)
+).where(_latest.c.n == 1)
+_THERE, _ENDED, _MISSED = "there", "ended", "missed"
+_FLOWS: Final = union_all(
+    select(literal_column(f"'{_THERE}'").label("of"), flows.c.pipeline_id, flows.c.state, func.count()).group_by(
+        flows.c.pipeline_id, flows.c.state
+    ),
+    select(literal_column(f"'{_ENDED}'"), flow_ends.c.pipeline_id, flow_ends.c.state, flow_ends.c.n),
+    select(literal_column(f"'{_MISSED}'"), gaps.c.pipeline_id, gaps.c.kind, func.sum(gaps.c.n))
     .where(gaps.c.kind == GapKind.MISSED.value)
-    .group_by(gaps.c.pipeline_id)
+    .group_by(gaps.c.pipeline_id, gaps.c.kind),
 )
 _WAITING: Final = union_all(
     select(outbox.c.target, func.count()).where(UNSETTLED).group_by(outbox.c.target),
@@ -125,25 +141,17 @@ class Tallies(Repository):
         """How many jobs those unfinished ones have in each state that `single_runs` has no place for."""
         return {row[0]: int(row[1]) for row in await self._access.rows(_BEYOND, {"most": most})}
 
-    async def flows(self) -> Mapping[int, Mapping[str, int]]:
-        """By pipeline, how many flows there are in each state."""
-        return await self._table(_FLOWS)
-
-    async def flow_ends(self) -> Mapping[int, Mapping[str, int]]:
-        """By pipeline, how often flows have ended in each state, those included that have gone on since."""
-        return await self._table(_FLOW_ENDS)
-
-    async def last_successes(self) -> Mapping[int, int]:
-        """By pipeline, when a flow last succeeded."""
-        return {row[0]: row[1] for row in await self._access.rows(_SUCCEEDED)}
+    async def flows(self) -> FlowCounts:
+        """How many flows there are and were, and how many fires were missed."""
+        found: dict[str, dict[int, dict[str, int]]] = {_THERE: {}, _ENDED: {}, _MISSED: {}}
+        for of, pipeline, name, n in await self._access.rows(_FLOWS):
+            found[of].setdefault(pipeline, {})[name] = int(n)
+        missed = {pipeline: sum(by_kind.values()) for pipeline, by_kind in found[_MISSED].items()}
+        return FlowCounts(there=found[_THERE], ended=found[_ENDED], missed=missed)
 
     async def last_flows(self) -> Mapping[int, LastFlow]:
         """By pipeline, the flow that ended last."""
-        return {row[0]: LastFlow(FlowState(row[1]), row[2], row[3]) for row in await self._access.rows(_LAST)}
-
-    async def missed(self) -> Mapping[int, int]:
-        """By pipeline, how many fires were missed so far."""
-        return {row[0]: int(row[1]) for row in await self._access.rows(_MISSED)}
+        return {row[0]: LastFlow(FlowState(row[1]), *row[2:]) for row in await self._access.rows(_LAST)}
 
     async def messages_waiting(self) -> Mapping[str, int]:
         """By target, how many messages are still to be sent; "" is for addresses that are written out."""

@@ -20,19 +20,13 @@ from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _BATCHES: Final[Select[tuple[object, ...]]] = select(*columns(PostedBatch, posted_batches))
-_IS_OPEN: Final[ColumnElement[bool]] = literal_column(POSTED_OPEN)
+IS_OPEN: Final[ColumnElement[bool]] = literal_column(POSTED_OPEN)
+"""Of a batch that has not ended."""
+
 _ENDED_AT: Final = func.coalesce(*(posted_batches.c[f"{each.value}_at"] for each in sorted(POSTED_ENDS)))
 _COUNT_END: Final = upsert(
     posted_ends, lambda new: {each: posted_ends.c[each] + new[each] for each in ("n", "completed", "failed")}
 )
-
-
-class BatchEnds(NamedTuple):
-    """So many batches have ended so, with so many requests that were `completed`, and that have `failed`."""
-
-    n: int = 0
-    completed: int = 0
-    failed: int = 0
 
 
 class OutlivedBatch(NamedTuple):
@@ -82,20 +76,7 @@ class PostedBatches(Repository):
 
     async def open(self) -> list[PostedBatch]:
         """Those that have not ended, oldest first."""
-        return await self._access.structs(PostedBatch, _BATCHES.where(_IS_OPEN).order_by(posted_batches.c.number))
-
-    async def open_by_state(self) -> Mapping[str, int]:
-        """How many of those there are in each state; nothing of states in which none is."""
-        state = posted_batches.c.state
-        query = select(state, func.count()).where(_IS_OPEN).group_by(state)
-        return {row[0]: int(row[1]) for row in await self._access.rows(query)}
-
-    async def ends(self) -> Mapping[str, BatchEnds]:
-        """How often batches have ended in each state, those included that are forgotten; nothing of states in which
-        none has.
-        """
-        query = select(posted_ends.c.state, posted_ends.c.n, posted_ends.c.completed, posted_ends.c.failed)
-        return {row[0]: BatchEnds(*row[1:]) for row in await self._access.rows(query)}
+        return await self._access.structs(PostedBatch, _BATCHES.where(IS_OPEN).order_by(posted_batches.c.number))
 
     async def is_awaiting(self, file: str) -> bool:
         """Whether a batch is still to be read from that file."""
@@ -194,5 +175,5 @@ class PostedBatches(Repository):
 
     async def named_files(self) -> frozenset[str]:
         """The names of files that are being written."""
-        query = select(posted_batches.c.output_file, posted_batches.c.error_file).where(_IS_OPEN)
+        query = select(posted_batches.c.output_file, posted_batches.c.error_file).where(IS_OPEN)
         return frozenset(name for row in await self._access.rows(query) for name in row if name is not None)

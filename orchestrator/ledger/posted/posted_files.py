@@ -17,7 +17,8 @@ from orchestrator.ledger.transactions.transaction import Transaction
 _FILES: Final[Select[tuple[object, ...]]] = select(*columns(PostedFile, posted_files))
 _ALWAYS: Final = 1
 _BOUND: Final = replace_into(posted_storage)
-_SIZES: Final = select(func.coalesce(func.sum(posted_files.c.size), 0))
+SIZES: Final = select(func.coalesce(func.sum(posted_files.c.size), 0))
+"""How many bytes all files have together."""
 
 
 async def file_add(connection: AsyncConnection, file: PostedFile) -> None:
@@ -32,7 +33,7 @@ class PostedFiles(Repository):
     @in_transaction
     async def add(self, transaction: Transaction, file: PostedFile, *, bytes_max: int) -> bool:
         """There is this file from now on. False, and nothing is changed, where all together would have more bytes."""
-        before = (await transaction.connection.execute(_SIZES)).scalar_one()
+        before = (await transaction.connection.execute(SIZES)).scalar_one()
         if before + file.size > bytes_max:
             return False
         await file_add(transaction.connection, file)
@@ -73,13 +74,8 @@ class PostedFiles(Repository):
 
     async def stored_bytes(self) -> int:
         """How many bytes all have together."""
-        return int(await self._access.value(_SIZES))
+        return int(await self._access.value(SIZES))
 
     async def bound(self, bytes_max: int) -> None:
         """So many bytes may all have together, by what whoever keeps them was told."""
         await self._access.execute(_BOUND, {"number": _ALWAYS, "bytes_max": bytes_max})
-
-    async def bytes_max(self) -> int | None:
-        """What that was; None where nobody has ever kept any."""
-        found = await self._access.value(select(posted_storage.c.bytes_max))
-        return None if found is None else int(found)

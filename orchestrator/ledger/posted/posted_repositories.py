@@ -2,6 +2,7 @@
 
 from orchestrator.ledger.posted.posted_batches import PostedBatches
 from orchestrator.ledger.posted.posted_files import PostedFiles
+from orchestrator.ledger.posted.posted_totals import PostedTotals
 from orchestrator.ledger.transactions.repository import Access
 
 
@@ -11,3 +12,4 @@ class PostedRepositories:
     def __init__(self, access: Access) -> None:
         self.files = PostedFiles(access)
         self.batches = PostedBatches(access)
+        self.totals = PostedTotals(access)

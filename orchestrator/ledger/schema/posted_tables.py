@@ -64,6 +64,7 @@ posted_batches = Table(
 """Each batch: `core.batch_api.posted_batch.PostedBatch`."""
 
 Index("posted_batches_of_owner", posted_batches.c.owner, posted_batches.c.number)
+Index("posted_batches_of_run", posted_batches.c.run)
 Index("posted_batches_open", posted_batches.c.number, **only_where(POSTED_OPEN))
 
 posted_ends = Table(

@@ -27,21 +27,21 @@ async def read_pipelines(ledger: Ledger, into: Readings) -> None:
         return
     label = ClosedLabel(names.values(), PIPELINES_MAX)
     defined = await ledger.flows.pipelines.all()
-    states, ends, missed = await tallies.flows(), await tallies.flow_ends(), await tallies.missed()
-    successes, lasts = await tallies.last_successes(), await tallies.last_flows()
+    flows, lasts = await tallies.flows(), await tallies.last_flows()
     late = _late(await ledger.flows.live(), defined, ledger.now())
     for number, name in names.items():
         pipeline = label(name)
-        found = states.get(number, {})
+        there, ended = flows.there.get(number, {}), flows.ended.get(number, {})
         for state in FlowState:
-            into.add("flows", pipeline, state.value, value=found.get(state.value, 0))
+            into.add("flows", pipeline, state.value, value=there.get(state.value, 0))
         for state in sorted(ENDED):
-            into.add("flow_ends_total", pipeline, state.value, value=ends.get(number, {}).get(state.value, 0))
-        into.add("fires_missed_total", pipeline, value=missed.get(number, 0))
+            into.add("flow_ends_total", pipeline, state.value, value=ended.get(state.value, 0))
+        into.add("fires_missed_total", pipeline, value=flows.missed.get(number, 0))
         into.add("flow_late", pipeline, value=late[number])
-        into.latest("flow_last_success_timestamp_seconds", pipeline, value=_seconds(successes.get(number)))
-        last = lasts.get(number)
-        if last is not None and last.started_at is not None:
+        if (last := lasts.get(number)) is None:
+            continue
+        into.latest("flow_last_success_timestamp_seconds", pipeline, value=_seconds(last.succeeded_at))
+        if last.started_at is not None:
             took_s = max(0, last.ended_at - last.started_at) / SECOND_US
             into.latest("flow_last_duration_seconds", pipeline, value=took_s)
     for each in defined:

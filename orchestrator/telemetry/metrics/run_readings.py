@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from orchestrator.api.inspect.status import runs_now
+from orchestrator.api.inspect.status import verdicts_now
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger
@@ -76,7 +76,7 @@ async def read_runs(ledger: Ledger, held_by: str | None, *, into: Readings) -> N
     counts = await ledger.runs.counts_by_run(numbers)
     samples = await ledger.samples.runs.latest(numbers)
     left = [run.id for run in runs if unfinished(counts.get(run.id, {}))]
-    verdicts = {each.id: each.verdict for each in await runs_now(ledger, held_by, among=left, is_counted=False)}
+    verdicts = await verdicts_now(ledger, held_by, among=left)
     for run in runs:
         jobs, sample = counts.get(run.id, {}), samples.get(run.id)
         is_left = unfinished(jobs)

@@ -9,8 +9,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a flow that goes on takes back that it had ended",
         path="orchestrator/telemetry/metrics/pipeline_readings.py::read_pipelines",
-        old="value=ends.get(number, {}).get(state.value, 0)",
-        new="value=found.get(state.value, 0)",
+        old="value=ended.get(state.value, 0)",
+        new="value=there.get(state.value, 0)",
         tests=(_SNAPSHOT + "test_what_was_counted_goes_on_whoever_asks_and_is_there",),
     ),
     Fault(
