@@ -59,7 +59,6 @@ class RunHealth:
     def __init__(self) -> None:
         self.streak = Streak()
         self._stopped: str | None = None
-        self._no_files: str | None = None
         self._lacks: str | None = None
         self._names: Sequence[str] = ()
         self._probing = Probing()
@@ -67,16 +66,11 @@ class RunHealth:
     @property
     def why_stopped(self) -> str | None:
         """Why going on submitting its jobs is pointless, if so."""
-        return self._stopped or self._no_files or self._lacks
+        return self._stopped or self._lacks
 
     def stop(self, reason: str) -> bool:
         """Enough have failed; returns whether that is news."""
         is_news, self._stopped = self._stopped is None, self._stopped or reason
-        return is_news
-
-    def make_files(self, fault: str | None) -> bool:
-        """Files can be made of its outputs, or cannot for that `fault`; returns whether that is news."""
-        is_news, self._no_files = (self._no_files is None) is not (fault is None), fault
         return is_news
 
     def lack(self, reason: str, names: Sequence[str], now: int) -> bool:
@@ -103,7 +97,7 @@ class RunHealth:
         return RunFacts(
             cancelled=cancelled,
             paused=paused,
-            stopped=self._stopped or self._no_files,
+            stopped=self._stopped,
             lacks=self._lacks,
             lacks_until=self._probing.due_at,
         )

@@ -145,9 +145,9 @@ class EndpointEstimates:
         return self.here_us((record.delay_ms + record.execution_ms) * 1_000)
 
     def remember(self, executions: Iterable[ExecutionTimes]) -> None:
-        """Learns from what the ledger still tells of earlier processes."""
+        """Learns from what the service has said of executions, as from what the ledger tells of earlier processes."""
         for took in executions:
-            self._took(sane_ms(took.delay_ms), sane_ms(took.execution_ms), took.whole_ms)
+            self._took(self._here_ms(sane_ms(took.delay_ms)), self._here_ms(sane_ms(took.execution_ms)), took.whole_ms)
 
     def _learn(self, job: Job, record: Record, now: int) -> None:
         """How long it took: as the service says, else as far as we can tell. Of a cancelled one nothing is learned."""

@@ -1,9 +1,11 @@
-"""What stops single runs at one endpoint: executions that fail in a row (`stop-after-failures`), and variables that
-their jobs lack.
+"""What stops single runs at one endpoint: executions that fail in a row (`stop-after-failures`), variables that their
+jobs lack, and what is wrong with their outputs, here or elsewhere.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+from msgspec.structs import replace
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.ended_executions import FAILED
@@ -16,6 +18,7 @@ from orchestrator.core.service.http_answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep
 from orchestrator.core.text.wording import counted, shortened
+from orchestrator.engine.endpoint.output_faults import OutputFaults
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
 
@@ -34,6 +37,7 @@ class RunStops:
         warn: Callable[[str], None],
         advice: Callable[[NextStep, int], str],
         changes: Subscribers,
+        faults: OutputFaults,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
@@ -41,15 +45,18 @@ class RunStops:
         self._warn = warn
         self._advice = advice
         self._changes = changes
+        self._faults = faults
+        faults.changes.add(changes.wake)
         self._runs: dict[int, RunHealth] = {}
 
     def facts(self, run: int, *, cancelled: bool, paused: bool) -> RunFacts:
         """For the gates, with what people have asked of `run`."""
-        return self._run(run).facts(cancelled=cancelled, paused=paused)
+        facts = self._run(run).facts(cancelled=cancelled, paused=paused)
+        return replace(facts, stopped=facts.stopped or self._faults.why(run))
 
     def why_stopped(self, run: int) -> str | None:
         """Why going on submitting jobs of `run` is pointless for now, whatever the endpoint does, if so."""
-        return self._run(run).why_stopped
+        return self._run(run).why_stopped or self._faults.why(run)
 
     def lack(self, run: int, reason: str, names: Sequence[str]) -> None:
         """The variables `names`, which jobs of `run` need, are not set; others may be sent."""
@@ -102,13 +109,13 @@ class RunStops:
         if disk_fault is not None:
             self.observe_files(run, disk_fault)
         if unjudged is not None:
-            self.stop(run, f"{unjudged}; once that is mended: {self._advice(NextStep.REVALIDATE_RUN, run)}")
+            advice = self._advice(NextStep.REVALIDATE_RUN, run)
+            self._faults.observe_unjudged(run, f"{unjudged}; once that is mended: {advice}")
 
     def observe_files(self, run: int, disk_fault: str | None) -> None:
         """Why no files can be made of outputs of `run`; None: they can by now, and what was kept whole is saved."""
         why = None if disk_fault is None else f"{disk_fault}: outputs are kept whole in the ledger"
-        if self._run(run).make_files(why):
-            self._changes.wake()
+        self._faults.observe_files(run, why)
 
     def stop(self, run: int, reason: str) -> None:
         """Going on submitting jobs of `run` is pointless until somebody mends something."""

@@ -106,8 +106,7 @@ class RunHost:
             return
         self.say(f"{run.name}: results without their files: {n:,}; these are made first")
         fault = await self.endpoints.validators.save_all(run.id)
-        for part in session.parts:
-            part.endpoint.runs.observe_files(run.id, fault)
+        session.own.endpoint.runs.observe_files(run.id, fault)
         await self.ledger.runs.recount(run.id, progress.recount)
 
     def save_aside(self, session: RunSession, begin: Callable[[RunSession], Awaitable[None]]) -> None:

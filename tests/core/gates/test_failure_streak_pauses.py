@@ -22,16 +22,6 @@ def test_the_first_reason_to_stop_counts() -> None:
     assert health.why_stopped == facts(health).stopped == "enough failed"
 
 
-def test_that_no_files_can_be_made_is_news_once_until_they_can_again() -> None:
-    health = RunHealth()
-    assert not health.make_files(None), "they could before"
-    assert health.make_files("the disk is full")
-    assert health.why_stopped == "the disk is full"
-    assert not health.make_files("the disk is full")
-    assert health.make_files(None)
-    assert health.why_stopped is None
-
-
 def test_a_missing_variable_is_looked_for_at_pauses_that_grow_and_found() -> None:
     health, now, environ = RunHealth(), 0, {"ID": "me"}
     assert health.lack("KEY is missing", ["ID", "KEY"], now)

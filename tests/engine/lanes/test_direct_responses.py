@@ -8,6 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.client.jobs.serverless import TIME_SCALE_HEADER
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.limits.rate_pacer import Limit, Operation
@@ -50,6 +51,21 @@ async def test_the_answer_is_the_result_and_nothing_else_is_asked(tmp_path: Path
         assert (found.remote_id, found.execution_ms, found.attempts, found.paid_at_most) == (None, 2_000, 1, 1)
         assert p.endpoint.estimates.webhook_health.healthy  # none was missed: none was to come
         assert p.endpoint.estimates.durations.execution.p50_us is not None
+
+
+async def test_where_the_service_runs_fast_an_execution_is_known_to_take_as_long_as_it_does_here(
+    tmp_path: Path,
+) -> None:
+    fast = GOOD._replace(headers={TIME_SCALE_HEADER: "20"})
+    async with process(tmp_path / "db", Scripted(openai=fast), jobs=requests(30), settings=DIRECT) as p:
+        await p.begin()
+        await p.finish()
+        execution = p.endpoint.estimates.durations.execution
+        assert 2_000_000 <= (execution.p50_us or 0) < 2_500_000, "by its own time that were 40 s"
+    async with process(tmp_path / "db", Scripted(openai=fast), jobs=requests(30), settings=DIRECT) as p:
+        await p.begin()
+        execution = p.endpoint.estimates.durations.execution
+        assert 2_000_000 <= (execution.p50_us or 0) < 2_500_000, "as the ledger tells the next process, too"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.pools.member_health import FAILING, THROTTLED, UNREACHABLE, MemberState
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.pools.pooled import QUICK, SLOW, Pooled, pooled
@@ -230,3 +232,21 @@ async def test_no_member_that_is_well_means_that_nothing_is_moved(tmp_path: Path
         await pool.p.finish()
         assert pool.service.paid == 40
         assert "uncertain_resubmitted" not in await pool.p.counts()
+
+
+async def test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()  # where a folder would be
+    rules = SAVE.value_type.read([f"output.n={tmp_path}/out/{{custom_id}}.bin"])
+    settings = RunSettings(save=rules, queue_depth=1)
+
+    def work(raw_input: bytes, _number: int) -> WorkerResult:
+        return WorkerResult(output=b'{"n":"YQ=="}' if raw_input else None)
+
+    async with pooled(tmp_path, {SLOW: 1, QUICK: 1}, jobs=40, seconds=5.0, settings=settings, work=work) as pool:
+        await pool.p.begin()
+        await pool.p.until(State.SUCCEEDED)
+        found = [part.endpoint.why_stopped(pool.p.run.id) or "" for part in pool.p.session.parts]
+        assert len(found) == 2
+        assert all("File exists: outputs are kept whole in the ledger" in each for each in found)
+        await anyio.sleep(60)
+        assert pool.p.session.is_over, "though both of them have jobs that were not sent"

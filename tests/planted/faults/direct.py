@@ -111,6 +111,15 @@ FAULTS: tuple[Fault, ...] = (
         worlds=("urls", 0, 12),
     ),
     Fault(
+        name="of an emulator that runs fast executions past the queue are taken for as long as they are there",
+        path="orchestrator/engine/endpoint/estimates.py::EndpointEstimates.remember",
+        old="self._here_ms(sane_ms(took.execution_ms))",
+        new="sane_ms(took.execution_ms)",
+        tests=(
+            "tests/engine/lanes/test_direct_responses.py::test_where_the_service_runs_fast_an_execution_is_known_to_take_as_long_as_it_does_here",
+        ),
+    ),
+    Fault(
         name="no worker of a load balancing endpoint was free, and the job is refused for good",
         path="orchestrator/core/lanes/http.py::_not_begun",
         old="if status == NO_WORKER and NO_WORKER_TEXT.fullmatch(_text(answer.body)):",

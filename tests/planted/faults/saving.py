@@ -57,6 +57,16 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{SAVER}::test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole",),
     ),
     Fault(
+        name="a full disk stops that member of a pool alone which has met it",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._serve",
+        old="output_faults=self._output_faults,",
+        new="",
+        tests=(
+            "tests/engine/pools/test_unwell.py::test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more",
+        ),
+        worlds=("saves", 43, 44),
+    ),
+    Fault(
         name="what the disk did not take stays in the ledger whole",
         path="orchestrator/engine/hosting/run_host.py::RunHost.provide_for",
         old="await self.save_again(self.runs.sessions[run.id])",
