@@ -43,7 +43,7 @@ def each_file_is_there_and_whole(facts: Facts, books: Books) -> Iterator[str]:
             continue
         wanted = outputs.file(number_of(name))
         if not isinstance(member, dict) or "file" not in member:
-            if wanted is not None and outputs.given(number_of(name)) is not Given.PAGE:
+            if wanted is not None:
                 yield f"{name} has no file: {str(member)[:100]}"
             elif not isinstance(member, dict):
                 yield f"{name} does not say why it has no file: {str(member)[:100]}"

@@ -20,7 +20,7 @@ class Given(StrEnum):
     ANOTHER = auto()
     """As a link to the file of another row."""
     PAGE = auto()
-    """As a link that leads to a page of HTML, with a 200."""
+    """As a link that leads to a page of HTML, with a 200: that is no file."""
     CUT = auto()
     """As a link whose answer ends in the middle."""
     GONE = auto()
@@ -30,7 +30,7 @@ class Given(StrEnum):
 
 
 LINKS = frozenset(Given) - {Given.BASE64, Given.DATA_URL, Given.TEXT}
-NEVER_A_FILE = frozenset({Given.TEXT, Given.CUT, Given.GONE, Given.PRIVATE})
+NEVER_A_FILE = frozenset({Given.TEXT, Given.PAGE, Given.CUT, Given.GONE, Given.PRIVATE})
 
 
 class SavePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

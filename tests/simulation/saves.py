@@ -16,6 +16,7 @@ import msgspec
 
 from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.outputs.link_addresses import may_be_fetched_from
+from orchestrator.core.outputs.linked_pages import is_page
 from orchestrator.errors import Unanswered
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_request import RunRequest
@@ -65,9 +66,7 @@ class Outputs:
 
     def file(self, n: int) -> bytes | None:
         """What is in the file that is made of its output; None where none can be."""
-        if self.is_never_a_file(n):
-            return None
-        return PAGE if self.given(n) is Given.PAGE else self.content(self.linked(n))
+        return None if self.is_never_a_file(n) else self.content(self.linked(n))
 
     def linked(self, n: int) -> int:
         """The row to whose file its link leads."""
@@ -96,7 +95,9 @@ class Web:
         self._plan = plan.saves
         self._outputs = None if plan.saves is None else Outputs(plan.saves, plan.seed)
 
-    async def fetch(self, url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def fetch(
+        self, url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool
+    ) -> AsyncGenerator[bytes, None]:
         """As `client.http.link_fetcher.fetched_link`."""
         assert self._outputs is not None
         assert self._plan is not None
@@ -107,6 +108,8 @@ class Web:
             raise Unanswered(f"it leads to {address}, which is no public address")
         if given == Given.GONE:
             raise Unanswered("files.example answered 403")
+        if given == Given.PAGE and not pages and is_page(PAGE, "text/html"):
+            raise Unanswered("files.example answered with a page of HTML in place of it")
         content = PAGE if given == Given.PAGE else self._outputs.content(self._outputs.linked(int(number)))
         assert len(content) <= bytes_max
         is_full = anyio.current_time() < self._calm_at_s and self._chance.random() < self._plan.full_share

@@ -2,12 +2,12 @@
 
 Whoever wrote the output chose the link, and must not reach into our network by it. So the address is looked at of each
 connection as it is made: whatever a name is resolved to, now or after a redirect, that one is checked and connected to.
-No proxy is used, since it would look names up itself. Errors name no more of a link than its host: its path may be a
-secret.
+No proxy is used, since it would look names up itself. A page of HTML in the place of a file is refused. Errors name no
+more of a link than its host: its path may be a secret.
 """
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from socket import socket
 from typing import Any, Final, Protocol
 
@@ -18,6 +18,7 @@ from orchestrator import __version__
 from orchestrator.client.http.backends import READ_BYTES, tls
 from orchestrator.client.http.unpacking import decompressed
 from orchestrator.core.outputs.link_addresses import may_be_fetched_from
+from orchestrator.core.outputs.linked_pages import HEAD_BYTES, is_page
 from orchestrator.errors import Unanswered, bare
 
 REDIRECTS_MAX: Final = 5
@@ -33,13 +34,18 @@ _OK: Final = 200
 class FetchLink(Protocol):
     """Fetches what a link leads to: `fetched_link`."""
 
-    def __call__(self, url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    def __call__(
+        self, url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool
+    ) -> AsyncGenerator[bytes, None]:
         """Its pieces."""
         ...
 
 
-async def fetched_link(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
-    """The pieces of what `url` leads to, of no more than `bytes_max` bytes, from public addresses or `networks`.
+async def fetched_link(
+    url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool
+) -> AsyncGenerator[bytes, None]:
+    """The pieces of what `url` leads to, of no more than `bytes_max` bytes, from public addresses or `networks`; a page
+    of HTML only where `pages` are meant.
 
     Raises `Unanswered` where it cannot be had, and why.
     """
@@ -68,7 +74,8 @@ async def fetched_link(url: str, /, *, networks: Sequence[str], bytes_max: int) 
         try:
             async with await _answer(session, url) as response:
                 left = bytes_max
-                async for piece in decompressed(response.content.iter_any(), response.headers):
+                whole = decompressed(response.content.iter_any(), response.headers)
+                async for piece in whole if pages else _no_page(whole, response):
                     left -= len(piece)
                     if left < 0:
                         break
@@ -102,6 +109,28 @@ async def _answer(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientRes
             raise Unanswered(f"{at.host} answered {response.status}")
         at = at.join(URL(location, encoded=True))
     raise Unanswered(f"it was redirected more than {REDIRECTS_MAX} times")
+
+
+async def _no_page(pieces: AsyncIterable[bytes], answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The same `pieces`. Raises `Unanswered` where they are a page of HTML."""
+    head = bytearray()
+    is_looked_at = False
+    async for piece in pieces:
+        if is_looked_at:
+            yield piece
+            continue
+        head += piece
+        if len(head) >= HEAD_BYTES:
+            is_looked_at = True
+            yield _looked_at(bytes(head), answer)
+    if not is_looked_at:
+        yield _looked_at(bytes(head), answer)
+
+
+def _looked_at(head: bytes, answer: aiohttp.ClientResponse) -> bytes:
+    if is_page(head, answer.headers.get("Content-Type", "")):
+        raise Unanswered(f"{answer.url.host} answered with a page of HTML in place of it")
+    return head
 
 
 def _reason(error: Exception, refused: Sequence[str]) -> str:

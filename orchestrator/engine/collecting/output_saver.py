@@ -16,6 +16,7 @@ from anyio import to_thread
 
 from orchestrator.core.jobs.job import Job, Unsaved
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.outputs.linked_pages import is_called_page
 from orchestrator.core.outputs.save_rules import SaveRule, file_parts
 from orchestrator.core.outputs.saved_members import (
     Link,
@@ -284,7 +285,12 @@ class OutputSaver:
         file, came = file_to_save(folder, parts), bytearray()
         await self._in_thread(file.__enter__)
         try:
-            pieces = self._fetch(url, networks=settings.save_from, bytes_max=settings.save_bytes_max)
+            pieces = self._fetch(
+                url,
+                networks=settings.save_from,
+                bytes_max=settings.save_bytes_max,
+                pages=is_called_page(parts[-1]),
+            )
             async with aclosing(pieces):
                 async for piece in pieces:
                     came += piece

@@ -113,11 +113,11 @@ async def real_mail(route: "MailRoute", message: "Outgoing", at: int, /) -> "Del
     return await send_mail(route, message, at)
 
 
-def real_link(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+def real_link(url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
     """What a link of an output leads to over the network; see `client.http.link_fetcher.fetched_link`."""
     from orchestrator.client.http.link_fetcher import fetched_link  # noqa: PLC0415  most outputs have no links
 
-    return fetched_link(url, networks=networks, bytes_max=bytes_max)
+    return fetched_link(url, networks=networks, bytes_max=bytes_max, pages=pages)
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):

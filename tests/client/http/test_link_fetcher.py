@@ -14,8 +14,11 @@ pytestmark = pytest.mark.anyio
 HERE = ("127.0.0.0/8", "::1")
 
 
-async def fetched(url: str, *, networks: tuple[str, ...] = HERE, bytes_max: int = 1_000_000) -> bytes:
-    return b"".join([piece async for piece in fetched_link(url, networks=networks, bytes_max=bytes_max)])
+async def fetched(
+    url: str, *, networks: tuple[str, ...] = HERE, bytes_max: int = 1_000_000, pages: bool = False
+) -> bytes:
+    pieces = fetched_link(url, networks=networks, bytes_max=bytes_max, pages=pages)
+    return b"".join([piece async for piece in pieces])
 
 
 async def why_not(url: str, *, networks: tuple[str, ...] = HERE) -> str:
@@ -104,6 +107,27 @@ async def test_a_bomb_is_left_once_it_is_too_large() -> None:
     packed = gzip.compress(b"\0" * 50_000_000)
     async with serving(answering(response(packed, headers="Content-Encoding: gzip\r\n"))) as address:
         assert await why_not(f"http://{address}/") == "it is larger than 1,000,000 bytes"
+
+
+@pytest.mark.parametrize(("body", "kind"), [(b"<html>", "image/png"), (b"<script>", "text/html")])
+async def test_a_page_in_the_place_of_a_file_is_refused_and_fetched_where_it_is_wanted(body: bytes, kind: str) -> None:
+    async def handler(stream: SocketStream) -> None:
+        await read_request(stream)
+        head, _, rest = response(body + b"x" * 5_000, headers=f"Content-Type: {kind}\r\n").partition(body)
+        await stream.send(head)
+        for byte in body:  # one at a time, as slow servers do
+            await stream.send(bytes([byte]))
+        await stream.send(rest)
+
+    async with serving(handler) as address:
+        assert await why_not(f"http://{address}/a.png") == "127.0.0.1 answered with a page of HTML in place of it"
+        assert await fetched(f"http://{address}/a.png", pages=True) == body + b"x" * 5_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 5_000, 300_000])
+async def test_what_is_no_page_is_fetched_whole_whatever_its_size(size: int) -> None:
+    async with serving(answering(response(b"\x89" * size, headers="Content-Type: text/html\r\n"))) as address:
+        assert await fetched(f"http://{address}/a.png") == b"\x89" * size
 
 
 async def test_a_body_that_is_cut_is_no_file() -> None:

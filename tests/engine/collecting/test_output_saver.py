@@ -59,7 +59,7 @@ async def outputs(p: Process) -> list[Any]:
 def link(
     *pieces: bytes, why: str = "", error: type[Exception] = Unanswered
 ) -> Callable[..., AsyncGenerator[bytes, None]]:
-    async def fetch(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def fetch(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
         for piece in pieces:
             yield piece
         if why:
@@ -168,6 +168,22 @@ async def test_what_a_link_leads_to_is_saved_as_it_comes(tmp_path: Path) -> None
     assert files(tmp_path) == {"job-1.png": b"".join(pieces)}
 
 
+@pytest.mark.parametrize(("ending", "expected"), [("png", False), ("html", True)])
+async def test_a_page_is_wanted_where_the_file_is_to_be_called_one(tmp_path: Path, ending: str, expected: bool) -> None:
+    wanted: list[bool] = []
+
+    async def fetch(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
+        wanted.append(pages)
+        yield PNG
+
+    save = SAVE.value_type.read([f"output.image={tmp_path}/out/{{custom_id}}.{ending}"])
+    transport = Scripted(status=says("COMPLETED", output={"image": "https://example.org/a"}))
+    async with process(tmp_path / "db", transport, settings=RunSettings(save=save), fetch_link=fetch) as p:
+        await p.begin()
+        await p.finish()
+    assert wanted == [expected]
+
+
 @pytest.mark.parametrize(
     ("value", "fetch", "why"),
     [
@@ -244,7 +260,7 @@ async def test_the_next_process_saves_first_what_the_disk_did_not_take(tmp_path:
 async def test_while_much_waits_to_be_saved_no_more_is_collected(tmp_path: Path) -> None:
     go_on = anyio.Event()
 
-    async def slow(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def slow(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
         await go_on.wait()
         yield PNG
 
@@ -296,7 +312,7 @@ async def test_a_lane_whose_answer_is_the_result_saves_it_too(tmp_path: Path) ->
     assert files(tmp_path) == {"job-1.png": PNG}
 
 
-async def dribbling(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+async def dribbling(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
     while True:
         await anyio.sleep(20)
         yield b"x"

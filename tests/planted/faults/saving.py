@@ -61,9 +61,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._serve",
         old="output_faults=self._output_faults,",
         new="",
-        tests=(
-            "tests/engine/pools/test_unwell.py::test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more",
-        ),
+        tests=("tests/engine/pools/test_unwell.py::test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more",),
         worlds=("saves", 43, 44),
     ),
     Fault(
