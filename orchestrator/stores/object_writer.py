@@ -4,6 +4,7 @@ What was there when writing began is replaced only if it is still the same then.
 """
 
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -13,7 +14,7 @@ from orchestrator.stores.driver_upload import DriverUpload
 from orchestrator.stores.drivers import filesystem_of
 from orchestrator.stores.object_state import ObjectState
 from orchestrator.stores.object_url import ObjectUrl
-from orchestrator.stores.repeats import repeating
+from orchestrator.stores.repeats import until_answered
 from orchestrator.stores.s3_upload import S3Upload
 from orchestrator.stores.store_errors import StoreError, changed, is_missing
 from orchestrator.units import MIB
@@ -50,11 +51,15 @@ class ObjectReplacement:
     aborts what was uploaded. All of it raises `StorageError`, and may take its time.
     """
 
-    def __init__(self, path: ObjectUrl, notes: Path | None = None, *, is_new: bool = False) -> None:
+    def __init__(
+        self, path: ObjectUrl, notes: Path | None = None, *, is_new: bool = False, given_up: Event | None = None
+    ) -> None:
         """`notes` is the folder where uploads are noted, so that none is left behind by a kill. `is_new`: what is there
-        already is not replaced, but an error, as what comes there meanwhile.
+        already is not replaced, but an error, as what comes there meanwhile. Once `given_up` is set, what is under way
+        raises at once.
         """
         self.path = path
+        self._given_up = given_up
         self._is_new = is_new
         self._notes = notes
         self._buffer = bytearray()
@@ -115,14 +120,14 @@ class ObjectReplacement:
             if self._is_new and self._before is not None:
                 raise changed()
             if scheme_of(self.path.url) == "s3":
-                self._upload = S3Upload(self.path.url, filesystem, self._before, self._notes)
+                self._upload = S3Upload(self.path.url, filesystem, self._before, self._notes, given_up=self._given_up)
             else:
-                self._upload = DriverUpload(self.path.url, filesystem, self._before)
+                self._upload = DriverUpload(self.path.url, filesystem, self._before, self._given_up)
         return self._upload
 
     def _found(self) -> ObjectState | None:
         try:
-            return repeating(str(self.path))(self.path.look)
+            return until_answered(str(self.path), self.path.look, given_up=self._given_up)
         except StoreError as error:
             if is_missing(error):
                 return None

@@ -1,13 +1,15 @@
-"""What is asked of a store is asked again, with growing pauses, while that may help."""
+"""What is asked of a store is asked again, with growing pauses, while that may help, and nobody has given it up."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Final, NoReturn, TypeVar
 
 import tenacity
 
-from orchestrator.stores.store_errors import StoreError, broken, store_error_of
+from orchestrator.stores.store_errors import StoreError, broken, given_up_error, store_error_of
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,9 @@ ANSWER_S: Final = 300.0
 """Within this a part or a block has to be there that its driver would wait for without end; a line of half a megabit a
 second suffices.
 """
+
+GIVEN_UP_S: Final = 0.2
+"""So soon it is noticed that something was given up."""
 
 LOOK_TRIES: Final = 2
 """The same where somebody waits to hear whether anything is there: drivers ask again themselves."""
@@ -59,13 +64,48 @@ def _error_of(state: tenacity.RetryCallState) -> StoreError:
     return error
 
 
-def until_answered(place: str, ask: Callable[[], T], *, tries: int = TRIES) -> T:
-    """What `ask` returns of a driver, in the end, which is asked about `place`. Raises `StoreError`."""
+def until_answered(
+    place: str, ask: Callable[[], T], *, tries: int = TRIES, given_up: threading.Event | None = None
+) -> T:
+    """What `ask` returns of a driver, in the end, which is asked about `place`. Once that is `given_up`, nobody waits
+    for its answer. Raises `StoreError`.
+    """
 
     def tried() -> T:
         try:
-            return ask()
+            return ask() if given_up is None else _unless(given_up, ask)
         except Exception as error:
             raise store_error_of(error) from error
 
-    return repeating(place, tries=tries)(tried)
+    sleep = time.sleep if given_up is None else tenacity.sleep_using_event(given_up)
+    return repeating(place, sleep, tries=tries)(tried)
+
+
+def _unless(given_up: threading.Event, ask: Callable[[], T]) -> T:
+    asked = _left_to_itself(ask)
+    while not given_up.is_set():
+        if wait([asked], GIVEN_UP_S).done:
+            return asked.result()
+    raise given_up_error()
+
+
+def answered_within(most_s: float, ask: Callable[[], T]) -> T:
+    """What `ask` returns, if it does so soon enough. Raises what it raises, and `StoreError`."""
+    asked = _left_to_itself(ask)
+    if wait([asked], most_s).done:
+        return asked.result()
+    raise given_up_error()
+
+
+def _left_to_itself(ask: Callable[[], T]) -> Future[T]:
+    """What `ask` will return, whom nobody has to wait for: drivers cannot be interrupted."""
+    asked = Future[T]()
+
+    def work() -> None:
+        try:
+            asked.set_result(ask())
+        except BaseException as error:  # noqa: BLE001  whoever waits gets it
+            asked.set_exception(error)
+
+    threading.Thread(target=work, name="asking a store", daemon=True).start()
+    return asked

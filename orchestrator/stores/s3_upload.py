@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 from orchestrator.core.text.object_urls import shown_url
@@ -38,9 +39,10 @@ class S3Upload:
         notes: Path | None = None,
         *,
         answer_s: float = ANSWER_S,
+        given_up: Event | None = None,
     ) -> None:
         """What was there `before` is to be there still when it appears. `notes`: the folder where uploads are noted.
-        What is not answered within `answer_s` is asked again.
+        What is not answered within `answer_s` is asked again, until all is `given_up`.
         """
         self._url = url
         self._before = before
@@ -49,6 +51,7 @@ class S3Upload:
         self._place = {"Bucket": bucket, "Key": key}
         self._notes = notes
         self._answer_s = answer_s
+        self._given_up = given_up
         self._note: UploadNote | None = None
         self._upload: str | None = None
         self._tags: list[str] = []
@@ -122,6 +125,7 @@ class S3Upload:
         if self._upload is None:
             self._end()
             return
+        self._given_up = None  # of what is given up this is the end
         with suppress(StoreError):
             self._aborted(self._place, self._upload)
             self._end()
@@ -161,4 +165,4 @@ class S3Upload:
     ) -> Any:
         named = {name: value for group in groups for name, value in group.items()}
         ask = partial(self._filesystem.call_s3, operation, timeout=answer_s or self._answer_s)
-        return until_answered(shown_url(self._url), partial(ask, **named, **more), tries=tries)
+        return until_answered(shown_url(self._url), partial(ask, **named, **more), tries=tries, given_up=self._given_up)

@@ -67,6 +67,11 @@ def gone() -> StoreError:
     return StoreError(errno.ENOENT, "its parts are gone: somebody has aborted the upload")
 
 
+def given_up_error() -> StoreError:
+    """Nobody waits any longer."""
+    return StoreError(errno.ECANCELED, "it was not there in time, as a stop was asked for")
+
+
 def too_large(most: int) -> StoreError:
     """A store takes no more of one object."""
     return StoreError(errno.EFBIG, f"it has more than {most:,} bytes; <setting split> makes several of it")

@@ -30,6 +30,9 @@ class Gate:
     silent: int = 0
     """So many of the next requests for what an object holds are not answered."""
 
+    stalled: threading.Event = field(default_factory=threading.Event)
+    """Set once something is not read, or not answered."""
+
     over: threading.Event = field(default_factory=threading.Event)
     asked: Asked = lambda method, path: None
     seen: list[tuple[str, str]] = field(default_factory=list)
@@ -48,6 +51,7 @@ def gate_before(behind: str) -> Iterator[Gate]:
 def _hand_on(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     if handler.command == "PUT" and gate.unread:
         gate.unread -= 1
+        gate.stalled.set()
         gate.over.wait()
         return
     body = _body_of(handler)

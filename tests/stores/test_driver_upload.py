@@ -3,6 +3,7 @@ and Azure's do.
 """
 
 import io
+import threading
 from typing import Any
 
 import pytest
@@ -21,12 +22,17 @@ class Store:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.is_expired = False
+        self.is_silent = False
+        self.stalled, self.over = threading.Event(), threading.Event()
 
     def open(self, url: str, mode: str, block_size: int) -> Any:
         store = self
 
         class File(io.BytesIO):
             def write(self, data: Any, /) -> int:
+                if store.is_silent:
+                    store.stalled.set()
+                    store.over.wait()
                 if store.is_expired:
                     raise PermissionError("the text of a driver, with a-secret in it")
                 return super().write(data)
@@ -80,3 +86,18 @@ def test_what_a_driver_says_is_not_repeated() -> None:
     with pytest.raises(StoreError) as refused:
         DriverUpload(URL, store, None).add(b"x")
     assert refused.value.strerror == "access is denied (PermissionError)"
+
+
+def test_one_that_is_given_up_is_not_waited_for_and_never_appears() -> None:
+    store, given_up = Store(), threading.Event()
+    upload = DriverUpload(URL, store, None, given_up)
+    upload.add(b"some")
+    store.is_silent = True
+    giving_up = threading.Thread(target=lambda: store.stalled.wait() and given_up.set())
+    giving_up.start()
+    with pytest.raises(StoreError, match="it was not there in time"):
+        upload.add(b"rows")
+    giving_up.join()
+    upload.abort()
+    store.over.set()
+    assert store.objects == {}

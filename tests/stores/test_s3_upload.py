@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from orchestrator.stores.driver_source import DriverSource, driver_state
 from orchestrator.stores.ranged_reader import opened
+from orchestrator.stores.repeats import TRIES
 from orchestrator.stores.s3_upload import S3Upload
 from orchestrator.stores.store_errors import StoreError
 from orchestrator.units import MIB
@@ -187,6 +189,22 @@ def test_a_part_that_nobody_takes_is_sent_again(store: Any, server: S3Server, ca
         upload.complete(b"")
     assert server.get(KEY) == PART
     assert f"{URL}: the server says nothing (FSTimeoutError); asked again" in caplog.text
+
+
+def test_one_that_is_given_up_is_not_waited_for_and_leaves_nothing(store: Any, server: S3Server) -> None:
+    with gate_before(server.environment["AWS_ENDPOINT_URL"]) as gate:
+        given_up = threading.Event()
+        upload = S3Upload(URL, slow_store(gate.url), None, given_up=given_up)
+        upload.add(PART)
+        gate.unread = TRIES
+        giving_up = threading.Thread(target=lambda: gate.stalled.wait() and given_up.set())
+        giving_up.start()
+        with pytest.raises(StoreError, match="it was not there in time"):
+            upload.add(PART)
+        giving_up.join()
+        assert gate.unread == TRIES - 1, "it is not sent again"
+        upload.abort()
+    assert (server.names(), server.uploads()) == ([], [])
 
 
 def test_an_object_that_is_replaced_while_it_is_read_is_refused(store: Any, server: S3Server) -> None:

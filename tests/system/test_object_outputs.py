@@ -1,8 +1,10 @@
 """Results that are written to a store: whole or not at all, over nobody else's, and later where it cannot be now."""
 
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -113,6 +115,40 @@ def test_credentials_that_expire_cost_nothing_but_the_writing_which_is_done_late
     assert store.uploads() == []
     assert not (desk.folder / "orchestrator.db.uploads").exists()
     assert desk.call("verify", *TO_STORE, environ=store.environment).exit_code == 0
+
+
+def test_a_stop_waits_for_an_object_on_its_way_and_says_for_how_long(desk: Desk, store: S3Server) -> None:
+    desk.write("echo.py", LARGE)
+    desk.inputs(8)
+    goes_on = threading.Event()
+    with gate_before(store.environment["AWS_ENDPOINT_URL"]) as gate:
+        program = desk.start(*RUN, *TO_STORE, environ={**store.environment, "AWS_ENDPOINT_URL": gate.url})
+
+        def stop(method: str, path: str) -> None:
+            if "partNumber=2" in path and not goes_on.is_set():
+                program.signal(signal.SIGINT)
+                goes_on.wait()
+
+        gate.asked = stop
+        program.until_said(f"{URL}: it has 30 s to be there, as a stop was asked for")
+        goes_on.set()
+        assert program.ended().exit_code == 130
+    assert (len(ids(store)), store.uploads()) == (8, [])
+
+
+def test_whoever_only_writes_results_leaves_at_once_and_leaves_no_upload_behind(desk: Desk, store: S3Server) -> None:
+    desk.write("echo.py", LARGE)
+    desk.inputs(8)
+    assert desk.call(*RUN, "--output", "out.jsonl").exit_code == 0
+    with gate_before(store.environment["AWS_ENDPOINT_URL"]) as gate:
+        environ = {**store.environment, "AWS_ENDPOINT_URL": gate.url}
+        gate.unread = 8
+        program = desk.start("results", "prompts", *TO_STORE, environ=environ)
+        gate.stalled.wait()
+        program.signal(signal.SIGINT)
+        assert program.ended().exit_code == 130
+    assert (store.names(), store.uploads()) == ([], [])
+    assert not (desk.folder / "orchestrator.db.uploads").exists()
 
 
 def test_one_that_is_killed_in_the_middle_of_its_upload_leaves_nothing_that_the_next_does_not_take_away(

@@ -251,7 +251,11 @@ class Foreground:
         standing.run = await as_it_is(ledger, standing.run)
         self._is_called(standing.run.name)
         request = self._request
-        await self._files.write(ledger, standing.run)
+        try:
+            await self._files.write(ledger, standing.run, self._host.stop)
+        except StorageError:
+            self._say_goodbye(standing)
+            raise
         summary = await self._summary(ledger, standing)
         if self._log is not None:
             await self._log.note_failures(ledger, standing.run.id)
@@ -259,10 +263,14 @@ class Foreground:
             raise await start_and_stop_texts.stopped_error(ledger, request, standing, self._gave_up)
         if not summary.interrupted and standing.progress.to_be_saved:
             raise start_and_stop_texts.unsaved_error(request, standing)
-        if summary.interrupted and not self._goes_on_elsewhere:
-            is_reading = self._intake.is_reading
-            start_and_stop_texts.say_goodbye(self._console, request, standing, self._safe_s(), is_reading=is_reading)
+        self._say_goodbye(standing)
         return summary
+
+    def _say_goodbye(self, standing: ServedRun) -> None:
+        """How things stand, where somebody has interrupted it."""
+        if self._is_interrupted() and not self._goes_on_elsewhere:
+            is_reading, safe_s = self._intake.is_reading, self._safe_s()
+            start_and_stop_texts.say_goodbye(self._console, self._request, standing, safe_s, is_reading=is_reading)
 
     async def _summary(self, ledger: Ledger, standing: ServedRun) -> Summary:
         summary = await ledger_summary(

@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -54,14 +55,16 @@ class RunFiles:
             include = (*include, Include.ENDPOINT)
         return PartialResults(ledger, run.id, output, include, self._console.warn)
 
-    async def write(self, ledger: Ledger, run: Run) -> None:
-        """Writes both files whole. Raises as `write_files`, and `UsageError` where another file has appeared there."""
+    async def write(self, ledger: Ledger, run: Run, stop: anyio.Event) -> None:
+        """Writes both files whole; a `stop` is waited for as `write_files` does, and what that raises is raised. Raises
+        `UsageError` where another file has appeared there, too.
+        """
         if self._places is None:
             return
         (output, errors), include, writing = self._places, self._request.include, self._request.writing
         await check_not_appeared(ledger, run, self._before, output, writing.format)
         growing = self._growing or self._growing_of(ledger, run)
-        write = partial(write_files, ledger, run.id, output, errors, include=include, writing=writing)
+        write = partial(write_files, ledger, run.id, output, errors, include=include, writing=writing, stop=stop)
         try:
             self._written = await write()
         except StorageError:  # what has grown takes as much room

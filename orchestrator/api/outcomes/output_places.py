@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from threading import Event
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import Replacement, check_writable, same_file
@@ -40,12 +41,14 @@ def make_writable(path: Location) -> None:
     check_location(path)
 
 
-def coming_file(path: Location, ledger: LedgerAddress) -> ComingFile:
-    """The coming content of a file or an object. Uploads are noted beside the ledger."""
+def coming_file(path: Location, ledger: LedgerAddress, given_up: Event | None = None) -> ComingFile:
+    """The coming content of a file or an object. Uploads are noted beside the ledger, and not waited for once they are
+    `given_up`.
+    """
     if isinstance(path, ObjectUrl):
         from orchestrator.stores.object_writer import ObjectReplacement  # noqa: PLC0415  loads what asks stores
 
-        return ObjectReplacement(path, companion_of(ledger, Companion.UPLOADS))
+        return ObjectReplacement(path, companion_of(ledger, Companion.UPLOADS), given_up=given_up)
     return Replacement(path)
 
 

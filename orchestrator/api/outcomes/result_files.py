@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 
+import anyio
 import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.api.outcomes.output_places import coming_file
-from orchestrator.api.outcomes.thread_writer import ThreadWriter
+from orchestrator.api.outcomes.thread_writer import ThreadWriter, until_given_up
 from orchestrator.core.filters.filter import Filter
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
@@ -56,9 +57,11 @@ async def write_files(
     include: Collection[Include] = (),
     chosen: Filter | None = None,
     writing: OutputSettings = AS_NAMED,
+    stop: anyio.Event | None = None,
 ) -> WrittenFiles:
     """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed.
-    Of jobs that are `chosen`, if so, those of the input's order as they were taken in.
+    Of jobs that are `chosen`, if so, those of the input's order as they were taken in. For a store is not waited long
+    once `stop` is set.
 
     Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
     it could when the run began.
@@ -70,19 +73,20 @@ async def write_files(
         inputs = of_results.needs_input or of_errors.needs_input
         order = None if writing.order is ResultOrder.INPUT else writing.order  # of those chosen as they were taken in
         jobs = jobs_of(ledger, run, WantedRows.ALL, order=order, chosen=chosen, inputs=inputs)
-        coming = partial(coming_file, ledger=ledger.path)
-        with OutcomeFile(output, of_results, coming) as results, OutcomeFile(errors, of_errors, coming) as failures:
-            good, bad = _Written(results), _Written(failures)
-            async for job in jobs:
-                await (good if job.trouble is None else bad).write(file_outcome(job, include))
-            await check_is_there(ledger, run)
-            for each in (good, bad):
-                await each.finish()
-            parts = [*results.parts, *failures.parts]
-            if elsewhere:
-                await to_thread.run_sync(commit_together, parts)
-            else:
-                commit_together(parts)
+        async with until_given_up(str(output), stop if elsewhere else None) as given_up:
+            coming = partial(coming_file, ledger=ledger.path, given_up=given_up)
+            with OutcomeFile(output, of_results, coming) as results, OutcomeFile(errors, of_errors, coming) as failures:
+                good, bad = _Written(results), _Written(failures)
+                async for job in jobs:
+                    await (good if job.trouble is None else bad).write(file_outcome(job, include))
+                await check_is_there(ledger, run)
+                for each in (good, bad):
+                    await each.finish()
+                parts = [*results.parts, *failures.parts]
+                if elsewhere:
+                    await to_thread.run_sync(commit_together, parts)
+                else:
+                    commit_together(parts)
         return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
 
 
