@@ -1,5 +1,6 @@
 """Outputs that become objects of a store, by real processes and a real S3 server."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from orchestrator.formats.output.saved_files import flaw_of
 from orchestrator.formats.output.saved_objects import NewObject
+from tests.stores.gate import gate_before
 from tests.stores.s3_server import BUCKET, S3Server, s3_server
 from tests.system.processes import FAST, Desk
 from tests.system.test_saved_files import PICTURE, PNG
@@ -66,3 +68,19 @@ def test_a_store_that_is_not_to_be_written_is_told_before_anything_is_sent(desk:
     save = ("--save", "output.image=s3://nowhere/{custom_id}.png")
     refused = desk.call("run", "prompts.jsonl", *PICTURE, *save, environ=store.environment)
     assert (refused.exit_code, "cannot write s3://nowhere" in refused.stderr) == (2, True), refused
+
+
+def test_whoever_only_saves_leaves_a_store_at_once_that_says_nothing(desk: Desk, store: S3Server) -> None:
+    desk.inputs(3, prompt="a lighthouse")
+    assert desk.call("run", "prompts.jsonl", *PICTURE, *FAST, "--output", "out.jsonl").exit_code == 0
+    save = ("--save", f"output.image={FOLDER}/{{custom_id}}.png")
+    with gate_before(store.environment["AWS_ENDPOINT_URL"]) as gate:
+        environ = {**store.environment, "AWS_ENDPOINT_URL": gate.url}
+        gate.unread = 3
+        program = desk.start("results", "prompts", *save, environ=environ)
+        gate.stalled.wait()
+        program.signal(signal.SIGINT)
+        assert program.ended().exit_code == 130
+        gate.unread = 0
+        assert desk.call("results", "prompts", *save, environ=environ).exit_code == 0
+    assert sorted(store.names()) == [f"out/row-{n}.png" for n in range(3)]

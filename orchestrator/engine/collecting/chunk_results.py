@@ -1,6 +1,9 @@
 """What becomes of the rows of a chunk that has ended: each has its part of the output, or all go again in halves."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,10 +21,14 @@ from orchestrator.engine.collecting.judged_finish import JudgedFinish
 from orchestrator.engine.collecting.result_steps import STUCK, on_failed, on_finished
 from orchestrator.engine.collecting.validation_pool import GOOD
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.at_once import all_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.submissions import ChunkRow
 
 BY_STATUS = "status"
+
+ROWS_AT_ONCE: Final = 16
+"""So many outputs of one chunk are judged, and saved, at once: many more would have to wait for their judge."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,19 +45,19 @@ class ChunkResults:
         verdict, parts = self._parts(lead, record, rows)
         of_all = None if rows[0].cancel_why in BY_PEOPLE else rows[0].cancel_why  # people choose rows
         steps: list[Transition] = []
+        works: list[Callable[[], Awaitable[Transition]]] = []
         for place, row in enumerate(rows):
             job = lead if place == 0 else row.job
             if job is None or job.state is not State.OUTSTANDING:
                 continue  # it has come to its end by itself
             share = share_of(record, place, len(rows))
             if parts:
-                part = _of_part(share, parts[place])
-                steps.append(await self._of_row(job, part, margin_us, row.cancel_why))
+                works.append(partial(self._of_row, job, _of_part(share, parts[place]), margin_us, row.cancel_why))
             else:
                 why = row.cancel_why if row.cancel_why in BY_PEOPLE else of_all
                 step = self._on_trouble(lead, job, share, verdict, why)
                 steps.append(replace(step, is_ridden=job is not lead))
-        return with_riders(steps)
+        return with_riders(await all_of(works, most=ROWS_AT_ONCE) if parts else steps)
 
     async def _of_row(self, job: Job, part: Record, margin_us: int, cancel_why: CancelWhy | None) -> Transition:
         """The step of `job` by its own `part`. Why it was to be cancelled was asked for with its row."""

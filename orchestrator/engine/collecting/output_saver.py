@@ -31,7 +31,9 @@ from orchestrator.core.outputs.saved_members import (
     unsaved_text,
     with_replaced,
 )
-from orchestrator.errors import DamagedError, Unanswered, UsageError, leading
+from orchestrator.core.text.object_urls import is_object_url
+from orchestrator.engine.runtime.at_once import all_of
+from orchestrator.errors import DamagedError, Unanswered, UsageError
 from orchestrator.formats.output.saved_objects import file_to_save
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -54,7 +56,7 @@ WAITING_BYTES_MAX: Final = 32 * MIB
 
 PAGE_JOBS: Final = 100
 
-CUT: Final = "it was not fetched before the run was stopped"
+CUT: Final = "it was not saved before the run was stopped"
 
 LINK_BYTES: Final = MIB
 """So much of what a link leads to is in memory."""
@@ -74,7 +76,7 @@ class Saved(NamedTuple):
     """Why files cannot be written at all."""
 
     is_cut: bool = False
-    """Whether links were not fetched, as we are to end."""
+    """Whether some were left for later, as we are to end."""
 
     is_result: bool = True
     """Whether the output is one all the same, as its run wants it."""
@@ -111,12 +113,22 @@ class _Unsaved(Exception):
         self.is_unusable = is_unusable
 
 
+class _Put(NamedTuple):
+    """What stands in the place of a member."""
+
+    text: bytes
+    error: _Unsaved | None = None
+    """Why it is no file."""
+
+
 class _Terms(NamedTuple):
     """By what the members of an output become files."""
 
     settings: RunSettings
     custom_id: str
-    links: bool = True
+    is_patient: bool = True
+    """Whether there is time for servers: for what links lead to, and for stores."""
+
     ours: frozenset[SavedFile] | None = None
     """Of one that was kept before: the files of which it tells already, for none else did we make."""
 
@@ -142,7 +154,6 @@ class OutputSaver:
         self._fetch = fetch
         self._threads = anyio.CapacityLimiter(FILES_AT_ONCE)
         self._links = anyio.Semaphore(LINKS_AT_ONCE)
-        self._again = anyio.Semaphore(LINKS_AT_ONCE)
         self._waiting_bytes = 0
         self._has_room = anyio.Event()
         self._warned: set[int] = set()
@@ -156,13 +167,13 @@ class OutputSaver:
         while self._waiting_bytes > WAITING_BYTES_MAX:
             await self._has_room.wait()
 
-    async def saved(self, job: Job, output: bytes, *, links: bool = True) -> Saved:
-        """What is kept of `output`, a result of `job`: with what tells of the files that its members became. Without
-        `links` nothing is fetched now, but as the run is gone on with.
+    async def saved(self, job: Job, output: bytes, *, is_patient: bool = True) -> Saved:
+        """What is kept of `output`, a result of `job`: with what tells of the files that its members became. Unless it
+        `is_patient`, nothing is fetched now, nor put into a store, but as the run is gone on with.
         """
         [custom_id] = await self._ledger.jobs.custom_ids([job.id])
         settings = self._settings_of[job.run]
-        found = await self._kept(output, _Terms(settings, custom_id, links=links))
+        found = await self._kept(output, _Terms(settings, custom_id, is_patient=is_patient))
         if found.unsaved is Unsaved.MEMBER and settings.on_unsaved is OnUnsaved.FAIL:
             return found._replace(is_result=False)
         if found.why_not is not None and job.run not in self._warned:
@@ -193,32 +204,22 @@ class OutputSaver:
         return done
 
     async def _saved_page(self, run: int, page: Iterable[FinishedJob]) -> list[SavedAgain]:
-        found = list[SavedAgain]()
-        try:
-            async with anyio.create_task_group() as group:
-                for job in page:
-                    group.start_soon(self._save_again, run, job, found)
-        except BaseExceptionGroup as errors:
-            raise leading(errors) from errors
-        return found
+        found = await all_of([partial(self._saved_again, run, job) for job in page], most=LINKS_AT_ONCE)
+        return [each for each in found if each is not None]
 
-    async def _save_again(self, run: int, job: FinishedJob, found: list[SavedAgain]) -> None:
-        async with self._again:
-            try:
-                output = job.output
-            except DamagedError:  # whoever verifies is told
-                return
-            if output is None:
-                return
-            ours = frozenset(made_files(output, job.saved))
-            kept = await self._kept(output, _Terms(self._settings_of[run], job.custom_id, ours=ours), job.saved)
-            if kept.disk_fault is not None:
-                found.append(SavedAgain(0, 0, kept.disk_fault))
-                return
-            is_new = kept.output != output and await self._ledger.jobs.outputs.replace(
-                job, kept.output, saved=kept.members
-            )
-            found.append(SavedAgain(is_new and kept.why_not is None, kept.why_not is not None))
+    async def _saved_again(self, run: int, job: FinishedJob) -> SavedAgain | None:
+        try:
+            output = job.output
+        except DamagedError:  # whoever verifies is told
+            return None
+        if output is None:
+            return None
+        ours = frozenset(made_files(output, job.saved))
+        kept = await self._kept(output, _Terms(self._settings_of[run], job.custom_id, ours=ours), job.saved)
+        if kept.disk_fault is not None:
+            return SavedAgain(0, 0, kept.disk_fault)
+        is_new = kept.output != output and await self._ledger.jobs.outputs.replace(job, kept.output, saved=kept.members)
+        return SavedAgain(is_new and kept.why_not is None, kept.why_not is not None)
 
     @asynccontextmanager
     async def _counted(self, size: int) -> AsyncIterator[None]:
@@ -239,41 +240,47 @@ class OutputSaver:
         return found
 
     async def _by_rule(self, rule: SaveRule, terms: _Terms, before: Saved) -> Saved:
-        put, after = list[bytes](), before
-        for n, found in members_at(before.output, rule.path):
-            if terms.is_ours(found):
-                put.append(found)
-                continue
-            earlier = unsaved_member(found) if terms.is_again else None
-            member = found if earlier is None else bytes(earlier.value)
-            try:
-                saved = await self._saved(rule.folder, file_parts(rule, terms.custom_id, n), member, terms)
-                put.append(saved_text(saved))
-            except _Unsaved as error:
-                is_left = error.is_unusable and terms.is_again and earlier is None and saved_file(found) is None
-                put.append(found if is_left else unsaved_text(member, str(error)))
-                after = after._replace(
-                    why_not=after.why_not or f"{rule.member} could not be saved: {error}",
-                    disk_fault=after.disk_fault or (f"{rule.folder}: {error}" if error.is_disk else None),
-                    is_cut=after.is_cut or error.is_cut,
-                )
-        output = with_replaced(before.output, rule.path, put) if put else before.output
+        members = members_at(before.output, rule.path)
+        put = await all_of([partial(self._put, rule, terms, n, found) for n, found in members], most=LINKS_AT_ONCE)
+        after = before
+        for error in filter(None, (each.error for each in put)):
+            after = after._replace(
+                why_not=after.why_not or f"{rule.member} could not be saved: {error}",
+                disk_fault=after.disk_fault or (f"{rule.folder}: {error}" if error.is_disk else None),
+                is_cut=after.is_cut or error.is_cut,
+            )
+        output = with_replaced(before.output, rule.path, [each.text for each in put]) if put else before.output
         if output == before.output:
             return after
         return after._replace(output=output, members=tuple(dict.fromkeys((*before.members, rule.member))))
 
+    async def _put(self, rule: SaveRule, terms: _Terms, n: int, found: bytes) -> _Put:
+        """What stands in the place of the `n`th member of `rule`, in which this was found."""
+        if terms.is_ours(found):
+            return _Put(found)
+        earlier = unsaved_member(found) if terms.is_again else None
+        member = found if earlier is None else bytes(earlier.value)
+        try:
+            return _Put(saved_text(await self._saved(rule.folder, file_parts(rule, terms.custom_id, n), member, terms)))
+        except _Unsaved as error:
+            is_left = error.is_unusable and terms.is_again and earlier is None and saved_file(found) is None
+            return _Put(found if is_left else unsaved_text(member, str(error)), error)
+
     async def _saved(self, folder: str, parts: Sequence[str], member: bytes, terms: _Terms) -> SavedFile:
         """The file that `member` became. Raises `_Unsaved`."""
-        content = await self._in_thread(partial(content_of, member))
-        if isinstance(content, Unusable):
-            raise _Unsaved(content.why, is_unusable=True)
+        is_object = is_object_url(folder)
+        if is_object and not terms.is_patient:
+            raise _Unsaved(CUT, is_cut=True)
         try:
-            if isinstance(content, Link):
-                if not terms.links:
-                    raise _Unsaved(CUT, is_cut=True)
-                async with self._links:
-                    return await self._fetched(folder, parts, content.url, terms.settings)
-            return await self._in_thread(partial(_written, folder, parts, content))
+            made = await self._in_thread(partial(_made, folder, parts, member), is_left=is_object)
+            if isinstance(made, SavedFile):
+                return made
+            if isinstance(made, Unusable):
+                raise _Unsaved(made.why, is_unusable=True)
+            if not terms.is_patient:
+                raise _Unsaved(CUT, is_cut=True)
+            async with self._links:
+                return await self._fetched(folder, parts, made.url, terms.settings)
         except OSError as error:
             raise _Unsaved(error.strerror or type(error).__name__, is_disk=True) from None
         except UsageError as error:  # the driver of its store is not installed here
@@ -298,16 +305,21 @@ class OutputSaver:
                         await self._in_thread(partial(file.write, bytes(came)))
                         came.clear()
             await self._in_thread(partial(file.write, bytes(came)))
-            return await self._in_thread(file.commit)
+            return await self._in_thread(file.commit, is_left=is_object_url(folder))
         finally:
             with anyio.CancelScope(shield=True):
                 await self._in_thread(partial(file.__exit__, None, None, None))
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await to_thread.run_sync(work, limiter=self._threads)
+    async def _in_thread(self, work: Callable[[], T], *, is_left: bool = False) -> T:
+        """What `work` returns; `is_left`: who is cancelled leaves it to itself, as a store may say nothing."""
+        return await to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=is_left)
 
 
-def _written(folder: str, parts: Sequence[str], content: bytes) -> SavedFile:
+def _made(folder: str, parts: Sequence[str], member: bytes) -> SavedFile | Link | Unusable:
+    """The file that `member` became, unless it is none, or is to be fetched first."""
+    content = content_of(member)
+    if not isinstance(content, bytes):
+        return content
     with file_to_save(folder, parts) as file:
         file.write(content)
         return file.commit()

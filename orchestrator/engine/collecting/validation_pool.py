@@ -139,14 +139,14 @@ class ValidationPool:
         """Saves what is not yet of the results of `run`; returns why the disk does not take it, if so."""
         return None if self.saver is None else (await self.saver.save_all(run)).disk_fault
 
-    async def received(self, job: Job, record: Record, *, links: bool = True) -> Validation:
+    async def received(self, job: Job, record: Record, *, is_patient: bool = True) -> Validation:
         """What the validator of its run says of the output of `record`, which is COMPLETED; of one that is a result the
-        files are in their places by then. Without `links` nothing is fetched: see `OutputSaver.saved`.
+        files are in their places by then. Unless it `is_patient`, servers are not waited for: see `OutputSaver.saved`.
         """
         found, saver = await self.judged(job.run, record), self.saver
         if found.invalid is not None or record.output is None or saver is None or not saver.is_needed(job.run):
             return found
-        saved = await saver.saved(job, record.output, links=links)
+        saved = await saver.saved(job, record.output, is_patient=is_patient)
         return found._replace(saved=saved) if saved.is_result else found._replace(invalid=saved.why_not)
 
     async def judged(self, run: int, record: Record) -> Validation:

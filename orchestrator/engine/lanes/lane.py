@@ -85,7 +85,7 @@ class ResultLane(Lane):
                 judged = await self._validators.received(job, record)
             except anyio.get_cancelled_exc_class():  # we are to end, and what was paid for may come only once
                 with anyio.CancelScope(shield=True):
-                    judged = await self._validators.received(job, record, links=False)
+                    judged = await self._validators.received(job, record, is_patient=False)
             self._endpoint.runs.observe_validation(job.run, judged.unjudged, judged.disk_fault)
         return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
 

@@ -15,10 +15,11 @@ import pytest
 from orchestrator.api.outcomes.audit import Findings, Flaw
 from orchestrator.api.outcomes.saved_files_check import check_saved_files
 from orchestrator.client.http.link_fetcher import FetchLink
+from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
-from orchestrator.engine.collecting.output_saver import WAITING_BYTES_MAX, OutputSaver
+from orchestrator.engine.collecting.output_saver import LINKS_AT_ONCE, WAITING_BYTES_MAX, OutputSaver
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.errors import StorageError, Unanswered, UsageError
 from orchestrator.ledger.commands.command_types import Action, NewName
@@ -166,6 +167,42 @@ async def test_what_a_link_leads_to_is_saved_as_it_comes(tmp_path: Path) -> None
         await p.finish()
         assert [output["image"]["bytes"] for output in await outputs(p)] == [300 * len(PNG)]
     assert files(tmp_path) == {"job-1.png": b"".join(pieces)}
+
+
+LINK = "https://example.org/a.png"
+SEVERAL = 64
+
+
+@pytest.mark.parametrize(
+    ("member", "output", "rows"),
+    [
+        ("output.images.*={}/out/{{custom_id}}-{{n}}.png", {"images": [LINK] * SEVERAL}, 1),
+        ("output.image={}/out/{{custom_id}}.png", [{"image": LINK}] * SEVERAL, SEVERAL),  # a chunk
+    ],
+)
+async def test_links_of_one_execution_are_fetched_beside_one_another_but_not_all_at_once(
+    tmp_path: Path, member: str, output: object, rows: int
+) -> None:
+    under_way: list[int] = []
+    fetched_at: list[float] = []
+
+    async def slow(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
+        under_way.append(under_way[-1] + 1 if under_way else 1)
+        await anyio.sleep(0.1)
+        fetched_at.append(anyio.current_time())
+        under_way.append(under_way[-1] - 1)
+        yield PNG
+
+    chunk = ChunkTerms(rows=rows) if rows > 1 else None
+    several = RunSettings(save=SAVE.value_type.read([member.format(tmp_path)]), chunk=chunk)
+    transport = Scripted(run=says("IN_QUEUE", "r-1"), status=says("COMPLETED", "r-1", output=output))
+    async with process(tmp_path / "db", transport, jobs=rows, settings=several, fetch_link=slow) as p:
+        await p.begin()
+        await p.finish()
+        assert await p.counts() == {"succeeded": rows}
+    assert len(files(tmp_path)) == SEVERAL
+    assert max(under_way) == LINKS_AT_ONCE
+    assert max(fetched_at) - min(fetched_at) < 0.1 * SEVERAL / LINKS_AT_ONCE
 
 
 @pytest.mark.parametrize(("ending", "expected"), [("png", False), ("html", True)])

@@ -65,6 +65,23 @@ FAULTS: tuple[Fault, ...] = (
         worlds=("saves", 43, 44),
     ),
     Fault(
+        name="a page of HTML is taken for the file that a link should lead to",
+        path="orchestrator/core/outputs/linked_pages.py::is_page",
+        old='return begins.startswith(b"<") if is_said else',
+        new="return False if is_said else",
+        tests=(
+            "tests/core/outputs/test_linked_pages.py::test_a_page_is_told_by_how_it_begins_and_by_what_its_server_says",
+        ),
+        worlds=("saves", 0, 12),
+    ),
+    Fault(
+        name="the rows of a chunk fetch their links one after another",
+        path="orchestrator/engine/collecting/chunk_results.py::ChunkResults.step",
+        old="all_of(works, most=ROWS_AT_ONCE)",
+        new="all_of(works, most=1)",
+        tests=(f"{SAVER}::test_links_of_one_execution_are_fetched_beside_one_another_but_not_all_at_once",),
+    ),
+    Fault(
         name="what the disk did not take stays in the ledger whole",
         path="orchestrator/engine/hosting/run_host.py::RunHost.provide_for",
         old="await self.save_again(self.runs.sessions[run.id])",
@@ -80,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a worker wrote is left among the files that were saved",
-        path="orchestrator/engine/collecting/output_saver.py::OutputSaver._by_rule",
+        path="orchestrator/engine/collecting/output_saver.py::OutputSaver._put",
         old="and earlier is None and saved_file(found) is None",
         new="and earlier is None",
         tests=(f"{SAVER}::test_what_a_worker_writes_is_no_file_that_was_saved_whatever_it_looks_like",),
