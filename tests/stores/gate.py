@@ -48,6 +48,12 @@ def gate_before(behind: str) -> Iterator[Gate]:
         gate.over.set()
 
 
+def give_up(stalled: threading.Event, given_up: threading.Event) -> None:
+    """Gives up what is under way once it is `stalled`."""
+    stalled.wait()
+    given_up.set()
+
+
 def _hand_on(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     if handler.command == "PUT" and gate.unread:
         gate.unread -= 1

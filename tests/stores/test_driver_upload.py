@@ -11,6 +11,7 @@ import pytest
 from orchestrator.stores.driver_upload import DriverUpload
 from orchestrator.stores.object_state import ObjectState
 from orchestrator.stores.store_errors import StoreError
+from tests.stores.gate import give_up
 
 URL = "gs://bucket/results.jsonl"
 THERE = ObjectState(size=3, identity="generation 1")
@@ -93,7 +94,7 @@ def test_one_that_is_given_up_is_not_waited_for_and_never_appears() -> None:
     upload = DriverUpload(URL, store, None, given_up)
     upload.add(b"some")
     store.is_silent = True
-    giving_up = threading.Thread(target=lambda: store.stalled.wait() and given_up.set())
+    giving_up = threading.Thread(target=give_up, args=(store.stalled, given_up))
     giving_up.start()
     with pytest.raises(StoreError, match="it was not there in time"):
         upload.add(b"rows")

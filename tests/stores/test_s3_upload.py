@@ -18,7 +18,7 @@ from orchestrator.stores.repeats import TRIES
 from orchestrator.stores.s3_upload import S3Upload
 from orchestrator.stores.store_errors import StoreError
 from orchestrator.units import MIB
-from tests.stores.gate import gate_before
+from tests.stores.gate import gate_before, give_up
 from tests.stores.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = pytest.mark.slow  # the server is a process of its own
@@ -197,7 +197,7 @@ def test_one_that_is_given_up_is_not_waited_for_and_leaves_nothing(store: Any, s
         upload = S3Upload(URL, slow_store(gate.url), None, given_up=given_up)
         upload.add(PART)
         gate.unread = TRIES
-        giving_up = threading.Thread(target=lambda: gate.stalled.wait() and given_up.set())
+        giving_up = threading.Thread(target=give_up, args=(gate.stalled, given_up))
         giving_up.start()
         with pytest.raises(StoreError, match="it was not there in time"):
             upload.add(PART)

@@ -16,7 +16,6 @@ from orchestrator.core.text.next_step import NextStep, Suggestion, Wording, plai
 from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
-from orchestrator.engine.endpoint.output_faults import OutputFaults
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
@@ -34,8 +33,7 @@ class Endpoint:
     """One endpoint of the service, as this process uses it.
 
     `id` is its number in the ledger. `settings_of` has the settings of runs as they are here. `warn` says something
-    that the user should not miss, in which `word` words what people can do. `homes` says where the jobs of pools wait,
-    `output_faults` what is wrong with outputs of runs, wherever that was found out.
+    that the user should not miss, in which `word` words what people can do. `homes` says where the jobs of pools wait.
     `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of what the service
     says.
     """
@@ -48,7 +46,6 @@ class Endpoint:
     webhooks: bool
     warn: Callable[[str], None]
     homes: RunHomes = field(default_factory=RunHomes)
-    output_faults: OutputFaults = field(default_factory=OutputFaults)
     owed: Subscribers = field(default_factory=Subscribers)
     word: Wording = plain
     is_local: bool = False
@@ -68,7 +65,7 @@ class Endpoint:
         self.health = EndpointHealth(self.api, self.clock, self.warn, self.changes)
         self.probe = EndpointProbe(self.api, self.clock, self.health, self.changes)
         self.runs = RunStops(
-            self.id, self.clock, self.settings_of, self.warn, self._advice, self.changes, self.output_faults
+            self.id, self.clock, self.settings_of, self.warn, self._advice, self.changes, self.homes.output_faults
         )
         self.estimates = EndpointEstimates(
             self.api,

@@ -1,4 +1,6 @@
-"""At which endpoints the jobs of runs are; where those of a pool's run wait, and another execution of them is to be."""
+"""At which endpoints the jobs of runs are; where those of a pool's run wait, and another execution of them is to be;
+what holds wherever they are.
+"""
 
 from collections import defaultdict
 from typing import Protocol
@@ -8,6 +10,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.url_endpoints import is_pods
+from orchestrator.engine.endpoint.output_faults import OutputFaults
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 
@@ -38,6 +41,8 @@ class RunHomes:
 
         self.pools: dict[int, OtherMembers] = {}
         """The pools of the runs that are served."""
+
+        self.output_faults = OutputFaults()
 
     def place(self, run: Run, settings: RunSettings) -> None:
         """Jobs of `run`, which has those `settings`, may be at that endpoint."""

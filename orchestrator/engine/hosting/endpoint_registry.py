@@ -10,7 +10,6 @@ from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validation_pool import validation_pool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
-from orchestrator.engine.endpoint.output_faults import OutputFaults
 from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.endpoint.settings_there import SettingsThere
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -76,7 +75,6 @@ class EndpointRegistry:
         self.retries = RetryBudgets(self.settings_of)
         ledger.writer.subscribe(self.retries.on_steps)
         self.homes = RunHomes()
-        self._output_faults = OutputFaults()
         self.owed = Subscribers()
         """Who is woken when something is to be cancelled at a service."""
 
@@ -118,7 +116,6 @@ class EndpointRegistry:
             webhooks=webhooks,
             warn=self._console.warn,
             homes=self.homes,
-            output_faults=self._output_faults,
             owed=self.owed,
             word=self._dependencies.word,
             is_local=is_local,

@@ -392,7 +392,7 @@ async def asked_to_serve_what_has_a_link(tmp_path: Path, fetch: FetchLink) -> As
 async def test_no_command_waits_until_the_files_of_a_run_are_made_and_it_is_not_over_before(tmp_path: Path) -> None:
     go_on = anyio.Event()
 
-    async def held(_: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def held(_: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
         await go_on.wait()
         yield PNG
 
@@ -413,7 +413,7 @@ async def test_no_command_waits_until_the_files_of_a_run_are_made_and_it_is_not_
 async def test_of_a_run_that_is_released_no_more_files_are_made_first_until_it_is_served_again(tmp_path: Path) -> None:
     fetched: list[str] = []
 
-    async def slow(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def slow(url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool) -> AsyncGenerator[bytes, None]:
         fetched.append(url)
         await anyio.sleep(20)
         yield PNG
@@ -433,7 +433,9 @@ async def test_of_a_run_that_is_released_no_more_files_are_made_first_until_it_i
 async def test_where_the_ledger_fails_meanwhile_the_run_is_held_and_tried_again(tmp_path: Path) -> None:
     calls: list[str] = []
 
-    async def failing(url: str, /, *, networks: Sequence[str], bytes_max: int) -> AsyncGenerator[bytes, None]:
+    async def failing(
+        url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bool
+    ) -> AsyncGenerator[bytes, None]:
         calls.append(url)
         if len(calls) == 1:
             raise StorageError("the disk is full")

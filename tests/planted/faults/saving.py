@@ -58,9 +58,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a full disk stops that member of a pool alone which has met it",
-        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._serve",
-        old="output_faults=self._output_faults,",
-        new="",
+        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.__post_init__",
+        old="self.homes.output_faults",
+        new="RunHomes().output_faults",
         tests=("tests/engine/pools/test_unwell.py::test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more",),
         worlds=("saves", 43, 44),
     ),
