@@ -154,6 +154,14 @@ class StorageError(StoppedError):
     """The ledger cannot be written (a full disk, a read-only file); free space or fix permissions, then resume."""
 
 
+class LedgerUnavailableError(StorageError):
+    """The ledger cannot be used just now (its server is away); that may pass by itself."""
+
+
+class LostCommitsError(StorageError):
+    """The database has lost what it had confirmed; waiting cures nothing."""
+
+
 class TookTooLongError(OrchestratorError):
     """The ledger did not answer in time, so the question was ended; try again."""
 

@@ -96,6 +96,9 @@ class Engine:
         try:
             async with self.groups.working(lambda: self.runs.has_unfinished, self._console.info):
                 yield
+        except BaseException:
+            self.ledger.patience.hurry()
+            raise
         finally:
             await self.host.workers.end()
             await self.host.pods.end()
@@ -114,6 +117,7 @@ class Engine:
         """Ends `working`, also if that is still to begin."""
         self.heart.is_asked_to_stop = True
         self.groups.stop()
+        self.ledger.patience.hurry()
 
     async def _stop_when_lost(self) -> None:
         await self.commands.watch.lost.wait()

@@ -4,13 +4,15 @@ All doors shield *before* they take a connection: who is cancelled meanwhile nei
 told that nothing was written when it was. Inside a door there is SQL only, and little of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.errors import LedgerUnavailableError
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -20,6 +22,21 @@ NUMBER_MAX: Final = 2**63 - 1
 
 Found = TypeVar("Found")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+class CommitInDoubtError(LedgerUnavailableError):
+    """Whether a transaction was committed is not known. `is_committed` finds out, and may raise `StorageError` itself.
+
+    Nothing else of ours is written before that is known.
+    """
+
+    def __init__(self, message: str, is_committed: Callable[[], Awaitable[bool]]) -> None:
+        super().__init__(message)
+        self.is_committed = is_committed
+
+
+class ClashError(LedgerUnavailableError):
+    """Others wrote at the same time; nothing was committed."""
 
 
 class Size(NamedTuple):
@@ -32,14 +49,22 @@ class Size(NamedTuple):
 
 
 class LedgerDatabase(Protocol):
-    """One ledger's database. Everything here raises `StorageError` where it cannot be read or written."""
+    """One ledger's database. Everything here raises `StorageError` where it cannot be read or written, and
+    `LedgerUnavailableError` where that may pass by itself: whatever was begun then has not been written.
+    """
+
+    waited_s: float
+    """So long it is worth the while of a short command to wait for a database that cannot be used just now."""
 
     @property
     def name(self) -> str:
         """What messages call it."""
 
     def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A transaction that writes; commits at the end, rolls back on any exception."""
+        """A transaction that writes; commits at the end, rolls back on any exception.
+
+        Raises `CommitInDoubtError` where it may have been committed, and `ClashError` where it should be tried again.
+        """
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One view of the ledger for several questions, which must be let go within a second."""

@@ -24,6 +24,7 @@ from orchestrator.ledger.sqlite.file_locks import holder, locked_since
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
+from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
@@ -35,9 +36,8 @@ class Ledger:
 
     def __init__(self, database: LedgerDatabase, clock: Clock) -> None:
         self._database = database
-        self._clock = clock
-        self.writer = GroupCommitWriter(database, clock)
-        access = Access(database, self.writer, clock)
+        self.writer = GroupCommitWriter(database, clock, Patience(clock, database.waited_s))
+        self._access = access = Access(database, self.writer, clock)
         self.runs = RunRepositories(access)
         self.jobs = JobRepositories(access, slot=self.runs.heartbeats.slot)
         self.flows = FlowRepositories(access)
@@ -61,9 +61,14 @@ class Ledger:
         assert isinstance(self._database, Database)
         return self._database.path
 
+    @property
+    def patience(self) -> Patience:
+        """How long this process waits for the ledger where it cannot be used just now."""
+        return self.writer.patience
+
     def now(self) -> int:
         """The time by the ledger's clock, microseconds UTC."""
-        return self._clock.now()
+        return self._access.now()
 
     async def prepare(self, boot: Boot = this_boot) -> None:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
@@ -71,7 +76,7 @@ class Ledger:
         # told, and would wait for half a minute.
         async with self._database.writing() as connection:
             await connection.execute(_WRITE_NOTHING)
-            self.was_ahead_us = await clock_repair.bring_back(connection, now=self._clock.now())
+            self.was_ahead_us = await clock_repair.bring_back(connection, now=self.now())
         await self._database.open_readers()
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
@@ -92,7 +97,7 @@ class Ledger:
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""
-        return await self._database.commits_of_others()
+        return await self._access.commits_of_others()
 
     async def structure(self) -> int:
         """A number that is another one once anybody has brought the ledger to another schema."""

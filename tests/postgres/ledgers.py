@@ -11,7 +11,7 @@ import asyncpg
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.opening import open_server_ledger
-from orchestrator.ledger.postgres.connection import Connect, Settings
+from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import VirtualLoop, running_loop
 
@@ -33,7 +33,7 @@ async def opened_on_server(url: str, *, clock: Clock | None = None) -> AsyncIter
 def waited_for(url: str) -> Connect:
     """A way to connect to `url`: while an answer of the server is awaited, virtual time stands still."""
 
-    async def connect(settings: Settings) -> Any:
+    async def connect(settings: Settings, _bounds: LineBounds) -> Any:
         return await asyncpg.connect(url, server_settings=dict(settings), loop=_Answers(running_loop()))
 
     return connect

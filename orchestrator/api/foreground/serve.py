@@ -1,5 +1,6 @@
 """The engine without a run of its own: serves every run of a ledger, and fires its schedules, until it is stopped."""
 
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -53,7 +54,7 @@ async def serve(
             dependencies=dependencies,
             connection=request.connection,
         )
-    host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve")
+    host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):
             async with host.lock():

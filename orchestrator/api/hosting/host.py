@@ -27,6 +27,9 @@ from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 
+PATIENCE_S: Final = 600.0
+"""How long who works to some end waits for a ledger that cannot be used just now: servers are begun anew in less."""
+
 OPENED_S_MAX: Final = 30.0
 """How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""
 
@@ -53,6 +56,9 @@ class Host:
     """Whether people may end the engine from other processes (`orchestrator stop`), or by setting `stop`. Else it works
     to the end of the block `working`.
     """
+
+    patience_s: float = PATIENCE_S
+    """How long the engine waits for a ledger that cannot be used just now."""
 
     engine: Engine | None = None
     """The engine, once it is open."""
@@ -120,6 +126,8 @@ class Host:
                 rescuing(engine.ledger),
             ):
                 start_and_stop_texts.say_opened(self.console, engine.ledger)
+                engine.ledger.patience.seconds = self.patience_s
+                start_and_stop_texts.say_when_away(self.console, engine.ledger)
                 self.engine = engine
                 if self.is_stopped_by_others:
                     engine.commands.stops_when_asked(self.stop)
@@ -170,6 +178,7 @@ def host_of(
     stop: anyio.Event | None,
     *,
     doing: str,
+    patience_s: float = PATIENCE_S,
 ) -> Host:
     """The host of the ledger that `request` names; without `stop` nothing but the end of its work ends it."""
     return Host(
@@ -179,4 +188,5 @@ def host_of(
         console=console,
         stop=stop or anyio.Event(),
         doing=doing,
+        patience_s=patience_s,
     )

@@ -13,12 +13,14 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
+from orchestrator.ledger.transactions.patience import Trouble
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_names import command
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
+from orchestrator.views.json_values import iso_8601
 
 STOPPING = (
     f"stopping: requests in flight have up to {IN_FLIGHT_S_MAX:.0f} s to end; "
@@ -81,6 +83,22 @@ def _say_unmarked(console: Console, why: str | None) -> None:
     """The next process will not know what has left."""
     if why is not None:
         console.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
+
+
+def say_when_away(console: Console, ledger: Ledger) -> None:
+    """From now on: that the ledger cannot be used and since when, and that it can be used again."""
+    began = 0
+
+    def say(trouble: Trouble | None) -> None:
+        nonlocal began
+        if trouble is None:
+            lasted = format_duration(max((ledger.now() - began) // SECOND_US, 1) * SECOND_US)
+            console.info(f"the ledger can be used again, after {lasted}: the work goes on")
+        else:
+            began = trouble.since
+            console.warn(f"{trouble.error.message}. Since {iso_8601(began)} nothing is sent; it is tried again")
+
+    ledger.patience.subscribe(say)
 
 
 def say_recovered(console: Console, recovered: Recovered) -> None:

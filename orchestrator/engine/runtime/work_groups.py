@@ -81,4 +81,5 @@ async def writing_until_left(ledger: Ledger) -> AsyncIterator[None]:
         try:
             yield
         finally:
+            ledger.patience.hurry()
             writing.cancel()

@@ -19,7 +19,7 @@ from orchestrator.ledger.schema.handover_tables import By, gathers, groups, hand
 from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, payloads, row_metadata, runs
 from orchestrator.ledger.schema.row_codec import columns, fitting, values
 from orchestrator.ledger.statements import IN_BATCH, TEXTS_IN_BATCH, Many, batch_of, insert_new, replace_into
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.group_counts import due_add, opens
@@ -178,6 +178,7 @@ class Handovers(Repository):
         due = select(groups.c.id).where(groups.c.to_run == to_run, groups.c.is_due == 1).limit(1)
         return bool(await self._access.rows(rows)) or bool(await self._access.rows(due))
 
+    @asked_again
     async def owed(self, to_run: int, most: int) -> list[OwedRow]:
         """Rows that are owed to that run, `most` of them at most, and not too many bytes."""
         async with self._access.reading() as connection:

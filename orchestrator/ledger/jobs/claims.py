@@ -20,7 +20,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimableJob, ClaimLine, Passed, Walk, queue_walk
 from orchestrator.ledger.jobs.payloads import Payload, custom_ids_of, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.jobs.result_reuse import results_carry_over, results_reuse
-from orchestrator.ledger.transactions.repository import Access
+from orchestrator.ledger.transactions.repository import Access, asked_again
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import resumes_of
 from orchestrator.settings.run_settings import RunSettings
@@ -99,12 +99,14 @@ class Claims:
         self.secret_names: frozenset[str] = frozenset()
         """The environment variables whose values have left with a submission, or are about to."""
 
+    @asked_again
     async def prepare(self, latest: int) -> None:
         """Learns what the first claim needs; `latest` is the latest submission until now."""
         self._latest = latest
         async with self._access.reading() as connection:
             self.secret_names = await secret_names_all(connection)
 
+    @asked_again
     async def secret_names_known(self) -> frozenset[str]:
         """The environment variables whose values have left with a submission, by whichever process."""
         async with self._access.reading() as connection:

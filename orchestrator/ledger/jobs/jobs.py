@@ -19,7 +19,7 @@ from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -115,6 +115,7 @@ _failure = msgspec.json.Decoder(Failure)
 class Jobs(Repository):
     """The jobs of a ledger."""
 
+    @asked_again
     async def in_state(self, state: State, *, after: tuple[int, int], most: int) -> list[Job]:
         """Up to `most` jobs in `state` (submitting, uncertain or outstanding) after the one at `(due_at, id)`.
 
@@ -170,6 +171,7 @@ class Jobs(Repository):
         """The jobs of these numbers."""
         return {row[0]: job_of(row) for row in await self._access.rows(_JOBS, batch_of(ids))}
 
+    @asked_again
     async def of_submissions(self, ids: Sequence[int]) -> Submitted:
         """The jobs of these submissions, and what became of those."""
         async with self._access.reading() as connection:
@@ -185,6 +187,7 @@ class Jobs(Repository):
             chunks=frozenset(row[0] for row in found if row[6] is not None),
         )
 
+    @asked_again
     async def custom_ids(self, ids: Sequence[int]) -> list[str]:
         """What the input calls these jobs, in the same order."""
         async with self._access.reading() as connection:

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, select
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.schema.job_tables import notices
 from orchestrator.ledger.schema.row_codec import fitting, notice_of
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 _AFTER: Final = select(notices).where(notices.c.id > bindparam("after")).order_by(notices.c.id).limit(bindparam("most"))
 _SIZES_AFTER: Final = _AFTER.with_only_columns(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
@@ -17,6 +17,7 @@ _COUNT: Final = select(func.count()).select_from(notices)
 class Notices(Repository):
     """The notices of a ledger. They are kept and forgotten in the transactions of the writer."""
 
+    @asked_again
     async def after(self, after: int, *, most: int, bytes_max: int) -> list[tuple[int, Notice]]:
         """Up to `most` notices that were not dealt with, with their numbers, in the order in which they came.
 

@@ -25,7 +25,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.schema.row_codec import fitting, saved_names, unpack
 from orchestrator.ledger.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,6 +196,7 @@ class Results(Repository):
         """Whether any row of `run` carries something unsent."""
         return bool(await self._access.rows(_HAS_METADATA, {"run": run}))
 
+    @asked_again
     async def page(
         self,
         run: int,
@@ -212,13 +213,13 @@ class Results(Repository):
         Fewer where their outputs, as stored, come to more than `bytes_max`; but at least one. `packed_too`: also those
         that succeeded with a packed output. `inputs`: with their inputs, which count as outputs do.
         """
-        line, job = after
         sizes = _sizes(tuple(states), packed_too=packed_too)
         async with self._access.reading() as connection:
-            rows = await connection.execute(sizes, {"run": run, "line": line, "job": job, "most": most})
-            found = [(row[0], row[1]) for row in rows]
+            parameters = {"run": run, "line": after[0], "job": after[1], "most": most}
+            found = [(row[0], row[1]) for row in await connection.execute(sizes, parameters)]
             return await _finished(connection, found, bytes_max, inputs=inputs)
 
+    @asked_again
     async def of(self, ids: Sequence[int], *, bytes_max: int, inputs: bool = False) -> list[FinishedJob]:
         """The finished ones of these jobs, by their numbers: the first of them where their outputs, as stored, come to
         more than `bytes_max`, and at least one. `inputs` as for `page`.
@@ -231,9 +232,9 @@ class Results(Repository):
         )
         async with self._access.reading() as connection:
             found = [(row[0], row[1]) for row in await connection.execute(sizes, batch_of(ids))]
-            finished = await _finished(connection, found, bytes_max, inputs=inputs)
-        return sorted(finished, key=lambda job: job.job)
+            return sorted(await _finished(connection, found, bytes_max, inputs=inputs), key=lambda job: job.job)
 
+    @asked_again
     async def ended(
         self,
         run: int,
@@ -257,8 +258,7 @@ class Results(Repository):
                 seen = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
                 if seen is None:
                     return EndedJobs((), None)
-                upto = min(seen, horizon)
-                if upto <= after:
+                if (upto := min(seen, horizon)) <= after:
                     return None
                 found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
                 taken = await _finished(connection, [(row[1], row[2]) for row in found], bytes_max, inputs=inputs)
@@ -268,18 +268,19 @@ class Results(Repository):
 
         return await self._access.settled(look)
 
+    @asked_again
     async def in_order(
         self, run: int, *, after: tuple[int, int], most: int, bytes_max: int, inputs: bool = False
     ) -> list[FinishedJob]:
         """Up to `most` jobs of `run` after the one at `(line, id)`, in input order, up to the first that has not ended;
         fewer, and with their `inputs`, as with `page`.
         """
-        line, job = after
         async with self._access.reading() as connection:
-            parameters = {"run": run, "line": line, "job": job, "most": most}
+            parameters = {"run": run, "line": after[0], "job": after[1], "most": most}
             found = list(takewhile(lambda row: row[2] in _ENDS, await connection.execute(_IN_ORDER, parameters)))
             return await _finished(connection, [(row[0], row[1]) for row in found], bytes_max, inputs=inputs)
 
+    @asked_again
     async def first_place(self, run: int) -> int:
         """A place, as of `ended`, before everything that has happened to the jobs of `run`."""
         horizon = await self._access.horizon()

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.segments import Mark, SegmentProgress
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions, values_check
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import (
     Latest,
@@ -136,6 +136,7 @@ class Segments(Repository):
         """Keeps these reports as far as they are news; returns what is known now of the segment of each."""
         return [await report_write(transaction.connection, each) for each in reports]
 
+    @asked_again
     async def standings(self, ids: Collection[int]) -> dict[int, SegmentProgress]:
         """How far these jobs have come; those that never had a segment are missing."""
         async with self._access.reading() as connection:

@@ -16,7 +16,7 @@ from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submis
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.statements import IN_BATCH, batch_of, field
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 
@@ -107,6 +107,7 @@ class Submissions(Repository):
         found = await self._access.rows(query)
         return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
+    @asked_again
     async def in_chunk(self, chunk: int) -> list[ChunkRow]:
         """The rows that were sent by the submission `chunk`, in their order."""
         async with self._access.reading() as connection:

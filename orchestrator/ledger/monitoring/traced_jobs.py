@@ -11,7 +11,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger.schema.flow_tables import flows, pipelines, stages
 from orchestrator.ledger.schema.job_tables import endpoints, events, failed_executions, jobs, outcomes, runs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 FLOWS_AT_ONCE: Final = 100
 
@@ -145,6 +145,7 @@ _LAST_FLOW: Final = (
 class TracedJobs(Repository):
     """Of a ledger, what traces are made of."""
 
+    @asked_again
     async def job(self, job: int) -> TracedJob | None:
         """One job; None where it is gone."""
         async with self._access.reading() as connection:

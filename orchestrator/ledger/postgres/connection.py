@@ -1,7 +1,9 @@
 """Connections to a server, by its driver (asyncpg), and what each is told at its beginning."""
 
+import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,13 +12,41 @@ Settings = Mapping[str, str]
 Driver = Any
 """A connection of the driver's, `asyncpg.Connection`, which has no types."""
 
-Connect = Callable[[Settings], Awaitable[Driver]]
+Connect = Callable[[Settings, "LineBounds"], Awaitable[Driver]]
 """Makes one, with these settings of the server's for it; virtual time brings one of its own."""
+
+
+class LineBounds(NamedTuple):
+    """How long anything of a connection is waited for: after that its line counts as cut. A line may be dead without
+    anybody being told.
+    """
+
+    connected_s: float = 10.0
+    answered_s: float = 20.0
+    """The answer to one statement."""
+
+    undone_s: float = 5.0
+    """The end of a transaction that went wrong."""
+
+
+SILENT_S: Final = 10
+SIGNS_S: Final = 5
+SIGNS_MAX: Final = 3
+UNANSWERED_MS: Final = 30_000
+"""After `SILENT_S` the other end is asked for a sign of life each `SIGNS_S`. After so many without an answer, or where
+what was sent has not arrived for so long, the system closes the connection.
+"""
 
 ALWAYS: Final[Settings] = {
     "application_name": "orchestrator",
     "jit": "off",  # compiling takes longer than any statement of ours
     "synchronous_commit": "on",
+    "tcp_keepalives_idle": str(SILENT_S),
+    "tcp_keepalives_interval": str(SIGNS_S),
+    "tcp_keepalives_count": str(SIGNS_MAX),
+    "tcp_user_timeout": str(UNANSWERED_MS),
+    # A machine that fell asleep in a transaction must not hold up all the others for longer.
+    "idle_in_transaction_session_timeout": "60000",
 }
 
 
@@ -24,10 +54,35 @@ def connecting(url: str) -> Connect:
     """The ordinary way to connect to the database at `url`."""
     import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
 
-    async def connect(settings: Settings) -> Driver:
-        return await asyncpg.connect(url, server_settings=dict(settings))
+    async def connect(settings: Settings, bounds: LineBounds) -> Driver:
+        return await asyncpg.connect(
+            url,
+            server_settings=dict(settings),
+            timeout=bounds.connected_s,
+            command_timeout=bounds.answered_s,
+        )
 
     return connect
+
+
+def watch_over(driver: Driver) -> None:
+    """Has this system ask for signs of life, as the other one does, where there is a network in between."""
+    its = driver._transport.get_extra_info("socket")  # noqa: SLF001  it has no other door to it
+    if its.family == socket.AF_UNIX:
+        return
+    with socket.socket(fileno=os.dup(its.fileno())) as line:  # the loop's own object does not let options be set
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _OPTIONS.items():
+            if hasattr(socket, name):  # each system has some of them
+                line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+_OPTIONS: Final = {
+    "TCP_KEEPIDLE": SILENT_S,
+    "TCP_KEEPINTVL": SIGNS_S,
+    "TCP_KEEPCNT": SIGNS_MAX,
+    "TCP_USER_TIMEOUT": UNANSWERED_MS,
+}
 
 
 async def read_sums(driver: Driver) -> None:
@@ -35,18 +90,6 @@ async def read_sums(driver: Driver) -> None:
     await driver.set_type_codec(
         "numeric", schema="pg_catalog", encoder=str, decoder=lambda said: float(said) if "." in said else int(said)
     )
-
-
-async def is_lost(driver: Driver) -> bool:
-    """Whether there is no server at the other end any more. Where there is, the transaction is rolled back.
-
-    Asked after an error: what the driver raises for a connection that was cut is as varied as the moments of it.
-    """
-    try:
-        await driver.execute("ROLLBACK")
-    except Exception:  # noqa: BLE001
-        driver.terminate()
-    return bool(driver.is_closed())
 
 
 def server_driver(connection: AsyncConnection | Connection) -> Driver:

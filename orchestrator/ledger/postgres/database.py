@@ -1,11 +1,14 @@
 """The doors to a ledger on a server: to write, to read, and to ask one question.
 
 One transaction writes at a time, whoever's it is: each takes the ledger's lock first, as SQLite's writers do. It also
-counts in the row of its process, by which the others notice it.
+writes its number into the row of its process: by that the others notice it, and where the answer to its COMMIT was cut
+the number tells whether it was committed.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,16 +18,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import await_only, greenlet_spawn
 
-from orchestrator.errors import StorageError, UsageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Found, Parameters, Size
+from orchestrator.errors import LostCommitsError, StorageError, UsageError
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, CommitInDoubtError, Found, Parameters, Size
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
-from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, Settings, is_lost, read_sums, server_driver
+from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
-from orchestrator.ledger.postgres.server_errors import lost, shielded
+from orchestrator.ledger.postgres.line import Line
+from orchestrator.ledger.postgres.server_errors import LineLostError, lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
 
 READERS_MAX: Final = 4
+WAITED_S: Final = 10.0
+NOBODY: Final = -1
+BOUNDS: Final = LineBounds()
 STATEMENTS_KEPT: Final = 500
 """Statements that a connection has prepared; more than the ledger has."""
 
@@ -35,7 +42,15 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(1869767528, to_regnamespace(current
 """The ledger's lock: no other program's, and no other schema's. It is let go of with the transaction."""
 
 _BEGIN: Final = f"BEGIN; {_LOCK}"
+_COUNT: Final = "UPDATE writers SET seq = {number} WHERE id = {me} AND seq = {number} - 1"
+_COUNTED: Final = "UPDATE 1"
+_FOUND_OUT: Final = "UPDATE writers SET seq = seq WHERE id = $1 RETURNING seq"
+"""Waits for the end of whatever has changed the row: the server may not know yet that we are gone."""
+
 _VIEW: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+_COMMIT: Final = "COMMIT"
 _JOIN: Final = "INSERT INTO writers DEFAULT VALUES RETURNING id"
 _LEAVE: Final = (
     "WITH gone AS (DELETE FROM writers WHERE id = $1 RETURNING seq)"
@@ -57,19 +72,38 @@ class ServerDatabase:
     With `patience_s` it is there to be read only: no statement may take longer, and none can write.
     """
 
-    def __init__(self, name: str, connect: Connect, tables: MetaData, *, patience_s: float | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Connect,
+        tables: MetaData,
+        *,
+        patience_s: float | None = None,
+        bounds: LineBounds = BOUNDS,
+    ) -> None:
         self.name = name
         self._tables = tables
+        self.waited_s = WAITED_S if patience_s is None else 0.0
         patience_ms = BUSY_TIMEOUT_MS if patience_s is None else round(patience_s * 1_000)
         reading = {"default_transaction_read_only": "on"}
         if patience_s is not None:
             reading["statement_timeout"] = str(patience_ms)
         writing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
-        self._writer = _engine(connect, connections=1, settings=writing)
-        self._readers = _engine(connect, connections=READERS_MAX, settings=reading)
+        self._line = Line(name, connect, bounds)
+        self._writer = _engine(partial(self._writing_connection, writing), connections=1)
+        self._readers = _engine(partial(self._line.connected, reading), connections=READERS_MAX)
         self._horizon = FeedHorizon(self.asked)
-        self._me = 0
-        """The number of this process's row in `writers`; 0 as long as it has written nothing."""
+        self._backend: tuple[int, datetime] | None = None
+        """The server's process of our writing connection, or of the last one."""
+
+        self._me = NOBODY
+        """The number of this process's row in `writers`, once it writes."""
+
+        self._committed = 0
+        """The number of the last transaction that is known to be committed."""
+
+        self._is_in_doubt = False
+        """Whether the one after that may be as well."""
 
     async def open_readers(self) -> None:
         """Opens all connections that there will be: later the server may let us have no more."""
@@ -81,11 +115,41 @@ class ServerDatabase:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the ledger's lock; commits at the end, rolls back on any exception."""
-        if not self._me:
+        if self._me == NOBODY:
             await self._join()
-        begin = f"{_BEGIN}; UPDATE writers SET seq = seq + 1 WHERE id = {self._me:d}"  # noqa: S608  a number of ours
-        async with self._transaction(self._writer, begin) as connection:
-            yield connection
+        if self._is_in_doubt:  # of one that nobody waits for any more
+            await self._find_out()
+        number, is_committing = self._committed + 1, False
+        try:
+            async with self._connected(self._writer) as connection:
+                driver = server_driver(connection)
+                if await driver.execute(f"{_BEGIN}; {_COUNT.format(number=number, me=self._me)}") != _COUNTED:
+                    raise self._lost_commits()
+                yield connection
+                is_committing = True
+                await _commit(driver)
+        except LineLostError as error:
+            if not is_committing:
+                raise
+            self._is_in_doubt = True
+            raise CommitInDoubtError(error.message, self._find_out) from error
+        self._committed = number
+
+    async def _find_out(self) -> bool:
+        """Whether the transaction after the last one that is known to be committed is so as well."""
+        async with self._connected(self._writer) as connection:
+            found = await server_driver(connection).fetchval(_FOUND_OUT, self._me)
+            if found is None or found < self._committed:
+                raise self._lost_commits()
+        is_committed, self._committed, self._is_in_doubt = found > self._committed, found, False
+        return bool(is_committed)
+
+    def _lost_commits(self) -> LostCommitsError:
+        return LostCommitsError(
+            f"{self.name}: the server has lost what it had confirmed (transaction {self._committed} of this process):"
+            " was a backup restored, or a standby promoted that lagged behind? What was sent meanwhile may be sent"
+            " again; give the server its latest state back, or start again to go on from what it has"
+        )
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[AsyncConnection]:
@@ -106,7 +170,7 @@ class ServerDatabase:
             driver = server_driver(connection)
             await driver.execute(begin)
             yield connection
-            await driver.execute("COMMIT")
+            await _commit(driver)
 
     @asynccontextmanager
     async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
@@ -117,10 +181,21 @@ class ServerDatabase:
                 try:
                     yield connection
                 except BaseException as error:
-                    if await is_lost(driver):
-                        await connection.invalidate()
+                    if await self._line.is_lost(driver, error):
                         raise lost(self.name) from error
                     raise
+
+    async def _writing_connection(self, settings: Settings) -> Driver:
+        """A new one. What the one before has left at the server ends: it could hold up everybody for long."""
+        driver = await self._line.connected(settings)
+        try:
+            if self._backend is not None:
+                await driver.execute(_END_BACKEND, *self._backend)
+            self._backend = tuple(await driver.fetchrow(_BACKEND))
+        except BaseException:
+            driver.terminate()
+            raise
+        return driver
 
     async def asked(
         self, question: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]
@@ -133,8 +208,7 @@ class ServerDatabase:
                 try:
                     return found(connection.execute(question, parameters))
                 except Exception as error:
-                    if await_only(is_lost(driver)):
-                        connection.invalidate()
+                    if await_only(self._line.is_lost(driver, error)):
                         raise lost(self.name) from error
                     raise
 
@@ -204,22 +278,23 @@ class ServerDatabase:
             self._me = await server_driver(connection).fetchval(_JOIN)
 
     async def _leave(self) -> None:
-        if self._me:
+        if self._me != NOBODY and not self._line.is_away:
             async with self._connected(self._writer) as connection:
                 await server_driver(connection).execute(_LEAVE, self._me)
 
 
-def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncEngine:
-    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
+async def _commit(driver: Driver) -> None:
+    """Commits what was begun on it; a transaction that has failed before does not end so."""
+    said = await driver.execute(_COMMIT)
+    assert said == _COMMIT, f"a transaction was rolled back that went on after an error: {said}"
 
-    async def connected() -> Driver:
-        driver = await connect({**ALWAYS, **settings})
-        await read_sums(driver)
-        return driver
+
+def _engine(connect: Callable[[], Awaitable[Driver]], *, connections: int) -> AsyncEngine:
+    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
 
     def create() -> Any:
         return engine.sync_engine.dialect.loaded_dbapi.connect(
-            async_creator_fn=connected, prepared_statement_cache_size=STATEMENTS_KEPT
+            async_creator_fn=connect, prepared_statement_cache_size=STATEMENTS_KEPT
         )
 
     engine = create_async_engine(
@@ -231,6 +306,7 @@ def _engine(connect: Connect, *, connections: int, settings: Settings) -> AsyncE
         pool_size=connections,
         max_overflow=0,
         pool_reset_on_return=None,
+        pool_pre_ping=True,  # asks the driver, not the server: see the dialect
         pool_use_lifo=True,  # each connection has prepared the statements that it has executed, and knows their tables
     )
     return engine

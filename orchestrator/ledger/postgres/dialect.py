@@ -94,6 +94,18 @@ class ServerDialect(PGDialect_asyncpg):
     def on_connect(self) -> None:
         """Asks nothing of a new connection: there is no JSON in the ledger that the database knows of."""
 
+    def do_ping(self, dbapi_connection: Any) -> bool:
+        """Whether a connection that was used before is still one, as far as its driver has heard. The server is not
+        asked.
+        """
+        return not dbapi_connection.driver_connection.is_closed()
+
+    def do_close(self, dbapi_connection: Any) -> None:
+        """At once: a farewell would be waited for on a line on which nothing arrives any more."""
+        dbapi_connection.driver_connection.terminate()
+
+    do_terminate = do_close
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
 

@@ -8,7 +8,8 @@ import anyio
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from orchestrator.errors import StorageError, TookTooLongError
+from orchestrator.errors import LedgerUnavailableError, StorageError, TookTooLongError
+from orchestrator.ledger.database import ClashError
 
 TOOK_TOO_LONG: Final = "57014"
 
@@ -30,6 +31,16 @@ ADVICE: Final = {
 """By the code of an error (SQLSTATE), or the class of codes that it begins with. Any other is a defect of ours."""
 
 
+PASSES: Final = ("08", "53", "57", "58", "55P03")
+"""What may pass by itself, by codes as above. Waiting for the rest is of no use."""
+
+CLASHES: Final = ("40001", "40P01")
+
+
+class LineLostError(LedgerUnavailableError):
+    """The connection to the server was cut; what was under way on it has been written only if it was its COMMIT."""
+
+
 @contextmanager
 def shielded(name: str) -> Iterator[None]:
     """No cancellation comes between; errors are of the ledger `name`."""
@@ -43,26 +54,33 @@ def server_errors(name: str) -> Iterator[None]:
     try:
         yield
     except PoolTimeoutError:
-        raise StorageError(f"{name}: a transaction takes very long") from None
+        raise LedgerUnavailableError(f"{name}: a transaction takes very long") from None
     except DBAPIError as error:
         _tell(name, error.orig or error, error)
         raise
     except OSError as error:  # nobody is there
-        raise StorageError(f"{name}: cannot reach the ledger ({error}); {ADVICE['08']}") from error
+        raise _unreachable(name, str(error) or "it does not answer") from error
     except Exception as error:  # the driver's own, if it has a code
         _tell(name, error, error)
         raise
 
 
-def lost(name: str) -> StorageError:
+def lost(name: str) -> LineLostError:
     """The connection to the ledger `name` was cut."""
-    return StorageError(f"{name}: cannot use the ledger (the connection to its server was lost); {ADVICE['08']}")
+    return LineLostError(f"{name}: cannot use the ledger (the connection to its server was lost); {ADVICE['08']}")
+
+
+def _unreachable(name: str, why: str) -> LedgerUnavailableError:
+    return LedgerUnavailableError(f"{name}: cannot reach the ledger ({why}); {ADVICE['08']}")
 
 
 def _tell(name: str, said: BaseException, error: BaseException) -> None:
     code = getattr(said, "sqlstate", None)
+    if code is None:
+        return
     if code == TOOK_TOO_LONG:
         raise TookTooLongError from error
-    advice = None if code is None else ADVICE.get(code) or ADVICE.get(code[:2])
+    advice = ADVICE.get(code) or ADVICE.get(code[:2])
     if advice is not None:
-        raise StorageError(f"{name}: cannot use the ledger ({said}); {advice}") from error
+        kind = ClashError if code in CLASHES else LedgerUnavailableError if code.startswith(PASSES) else StorageError
+        raise kind(f"{name}: cannot use the ledger ({said}); {advice}") from error

@@ -16,7 +16,7 @@ from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.expressions import joined, of_greatest
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
-from orchestrator.ledger.transactions.repository import Access
+from orchestrator.ledger.transactions.repository import Access, asked_again
 from orchestrator.ledger.transactions.run_removal import NO_JOB
 
 
@@ -190,6 +190,7 @@ class Audit:
         """About how many jobs there are, for those who wait: the largest number."""
         return int(await self._access.value(select(func.max(jobs.c.id))) or 0)
 
+    @asked_again
     async def jobs_after(self, job: int, *, most: int, bytes_max: int) -> AuditPage:
         """Up to `most` jobs with a number above `job`, fewer where their outputs as stored are more than `bytes_max`.
 
@@ -217,6 +218,7 @@ class Audit:
             len(rows), rows[-1][0] if rows else submission, [row[0] for row in rows if row[1] is None]
         )
 
+    @asked_again
     async def totals(self, run: int) -> Totals:
         """The counts of `run` beside its rows."""
         async with self._access.reading() as connection:

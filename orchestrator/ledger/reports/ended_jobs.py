@@ -26,7 +26,7 @@ from orchestrator.ledger.reports.job_queries import INPUTS_MAX, JOB_COLUMNS, WIN
 from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJob, selected, with_facts
 from orchestrator.ledger.schema.job_tables import jobs, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 
 class EndedPlace(msgspec.Struct, frozen=True):
@@ -67,6 +67,7 @@ def _behind(query: Select[Any], run: int, after: EndedPlace) -> Select[Any]:
 class JobsByEnd(Repository):
     """The jobs of runs that have ended."""
 
+    @asked_again
     async def page(self, run: int, chosen: Filter, *, after: EndedPlace = FROM_LATEST, most: int) -> EndedPage:
         """Up to `most` jobs of `run` that have ended and that `chosen` means, behind the place `after`.
 
@@ -87,6 +88,7 @@ class JobsByEnd(Repository):
             return EndedPage(jobs=found, after=_place_of(found[-1]), is_last=False, looked_at=window)
         return EndedPage(jobs=found, after=end or EndedPlace(0, 0), is_last=end is None, looked_at=window)
 
+    @asked_again
     async def _page_by_input(self, run: int, chosen: Filter, after: EndedPlace, most: int) -> EndedPage:
         size = select(func.length(payloads.c.input)).where(payloads.c.job_id == jobs.c.id).scalar_subquery()
         query = _behind(select(*JOB_COLUMNS, size), run, after).where(condition(chosen)).limit(INPUTS_MAX)

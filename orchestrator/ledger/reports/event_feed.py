@@ -13,7 +13,6 @@ import anyio
 from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.jobs.history import OF_EVENT, EventRow
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import columns
@@ -50,9 +49,8 @@ _BY: Final = select(events.c.id).where(events.c.at <= bindparam("at")).order_by(
 class Feed:
     """The feed of one ledger."""
 
-    def __init__(self, access: Access, database: LedgerDatabase, writer: GroupCommitWriter) -> None:
+    def __init__(self, access: Access, writer: GroupCommitWriter) -> None:
         self._access = access
-        self._database = database
         self._committed = anyio.Event()
         writer.subscribe(self._on_steps)
 
@@ -100,7 +98,7 @@ class Feed:
         while True:
             committed = self._committed  # before the look: what is committed during it is looked for once more
             if others is None:
-                others = await self._database.commits_of_others()
+                others = await self._access.commits_of_others()
             yield
             others = await self._changed(committed, others)
 
@@ -118,6 +116,6 @@ class Feed:
         while True:
             with anyio.move_on_after(LOOK_S):
                 await committed.wait()
-            found = await self._database.commits_of_others()
+            found = await self._access.commits_of_others()
             if committed.is_set() or found != others:
                 return found

@@ -26,7 +26,7 @@ from orchestrator.ledger.schema.job_tables import (
     submissions,
 )
 from orchestrator.ledger.statements import IN_BATCH, ROWS, batch_of, field
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -105,6 +105,7 @@ _SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_B
 class Pruning(Repository):
     """What may be forgotten, and its end."""
 
+    @asked_again
     async def events_doomed(self, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
         """Which of the `most` events after `after` may go: of jobs that ended before their run's time in `before`."""
         number, at = events.c.id, events.c.at
@@ -115,6 +116,7 @@ class Pruning(Repository):
             parameters = {"after": after, "upto": upto, **batch_of(before.items())}
             return Doomed(tuple((await connection.execute(_EVENTS_DOOMED, parameters)).scalars()), upto)
 
+    @asked_again
     async def submissions_doomed(self, before: Mapping[int, int], *, ttl_before: int, after: int, most: int) -> Doomed:
         """Which of the `most` submissions after `after` may go, of jobs that ended before their run's time in `before`.
 

@@ -32,7 +32,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.schema.row_codec import columns, unpack
 from orchestrator.ledger.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.repository import Access, Repository, asked_again
 from orchestrator.views.jobs import WholeJob
 
 
@@ -48,6 +48,7 @@ _ENDPOINT: Final = select(endpoints.c.endpoint).select_from(jobs.join(endpoints,
 class JobDetails(Repository):
     """The jobs of a ledger, one at a time."""
 
+    @asked_again
     async def of(self, run: Run, custom_id: str) -> WholeJob | None:
         """The job of `run` that the input calls so, with all that happened to it; None where there is none.
 
@@ -61,6 +62,7 @@ class JobDetails(Repository):
                 page = await JobQueries(view).page(run.id, named, after=page.after, most=1)
             return await _whole(view, run, page.jobs[0]) if page.jobs else None
 
+    @asked_again
     async def numbered(self, run: Run, job: int) -> WholeJob | None:
         """The same of the job of `run` that has this number."""
         async with self._access.reading() as connection:

@@ -35,7 +35,7 @@ from orchestrator.ledger.reports.selected_jobs import INPUT_BYTES_MAX, SelectedJ
 from orchestrator.ledger.schema.job_tables import clusters, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.statements import NUMBERS, batch_of
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, asked_again
 
 WINDOW: Final = 250_000
 """So many numbers of jobs one read goes through by the columns of `jobs`: some 20 ms."""
@@ -132,6 +132,7 @@ class _Range(msgspec.Struct, frozen=True):
 class JobQueries(Repository):
     """The jobs of a run, chosen by filters."""
 
+    @asked_again
     async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> JobPage:
         """Up to `most` jobs of `run` that `chosen` means, behind the one numbered `after`.
 
@@ -147,6 +148,7 @@ class JobQueries(Repository):
         number = max(0, looked - begin)
         return JobPage(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read, looked_at=number)
 
+    @asked_again
     async def numbered(self, run: int, job: int) -> SelectedJob | None:
         """The job of `run` that has this number; None where there is none."""
         async with self._access.reading() as connection:
@@ -156,6 +158,7 @@ class JobQueries(Repository):
             )
             return next(iter(await selected(connection, (await connection.execute(query)).all())), None)
 
+    @asked_again
     async def count(self, run: int, chosen: Filter, *, inputs_max: int | None = SCAN_MAX) -> Counted:
         """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read (None: never)."""
         query = _Query(pushed(chosen))

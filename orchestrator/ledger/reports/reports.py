@@ -18,7 +18,7 @@ from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.run_list import RunList
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.repository import Access, Repository, asked_again
 
 
 class Reports(Repository):
@@ -26,7 +26,7 @@ class Reports(Repository):
 
     def __init__(self, access: Access, database: LedgerDatabase, writer: GroupCommitWriter) -> None:
         super().__init__(access)
-        self.feed = Feed(access, database, writer)
+        self.feed = Feed(access, writer)
         self.job_queries = JobQueries(access)
         self.job_details = JobDetails(access)
         self.failed_executions = FailedExecutions(access)
@@ -40,6 +40,7 @@ class Reports(Repository):
         self.ended_jobs = JobsByEnd(access)
         self.failed_jobs = FailedJobs(access)
 
+    @asked_again
     async def overview(self, *, among: Collection[int] | None = None) -> RunSummaries:
         """Every run at once, or those of these numbers."""
         return await overview(self._access, among=among)

@@ -34,7 +34,7 @@ from orchestrator.ledger.runs.intake_writes import (
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, intakes, jobs, runs
-from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Access, Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,
     numbers_keep,
@@ -122,10 +122,7 @@ class Intakes(Repository):
 
     async def _add(self, intake: OpenIntake, rows: Sequence[PackedRow]) -> list[Clash]:
         """Beside others the rows are sorted before the transaction; else in it, whose connection has the pages."""
-        before: Sorted | None = None
-        if self.pace.is_beside():
-            async with self._access.reading() as connection:
-                before = await rows_sort(connection, intake, rows)
+        before = await self._sorted(intake, rows) if self.pace.is_beside() else None
 
         async def block(transaction: Transaction) -> tuple[int, list[Clash]]:
             found = before or await rows_sort(transaction.connection, intake, rows)
@@ -134,6 +131,12 @@ class Intakes(Repository):
 
         return await self._paced(block)
 
+    @asked_again
+    async def _sorted(self, intake: OpenIntake, rows: Sequence[PackedRow]) -> Sorted:
+        async with self._access.reading() as connection:
+            return await rows_sort(connection, intake, rows)
+
+    @asked_again
     async def gone(self, intake: OpenIntake) -> RemovedRows:
         """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped."""
         if not intake.corrects:

@@ -63,6 +63,8 @@ class Database:
     With `patience_s` it is there to be read only: no statement may take longer, and none can write.
     """
 
+    waited_s = 0.0
+
     def __init__(self, path: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
         connect = connect or threaded(path, patience_s=patience_s)
         self.path, self.name = path, str(path)

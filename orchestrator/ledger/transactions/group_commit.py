@@ -2,9 +2,9 @@
 
 Whoever hands over steps waits shielded until their transaction has ended, so that nobody is left in doubt whether a
 step was written, or posts one and is called back then. Both are bounded: a ledger in which no transaction ends for
-long counts as unusable. A batch holds at most one step for each job (in one set-based UPDATE two steps of one job
-would apply once); the next waits for the next batch. Its blocks come after all its steps. A batch that fails is
-replayed entry by entry, so that a bad one fails alone.
+long counts as unusable, unless it is waited for (`Patience`). A batch holds at most one step for each job (in one
+set-based UPDATE two steps of one job would apply once); the next waits for the next batch. Its blocks come after all
+its steps. A batch that fails is replayed entry by entry, so that a bad one fails alone.
 """
 
 import asyncio
@@ -12,22 +12,23 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.errors import StorageError
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, LedgerDatabase
-from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
-from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled, Transaction
+from orchestrator.ledger.transactions.batch_write import batch_write
+from orchestrator.ledger.transactions.patience import Patience
+from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled
 from orchestrator.units import MIB, SECOND_US
 
 log = logging.getLogger(__name__)
@@ -66,9 +67,14 @@ Subscriber = Callable[[Sequence[Transition]], None]
 class GroupCommitWriter:
     """The one task that writes."""
 
-    def __init__(self, database: LedgerDatabase, clock: Clock, *, gather_s: float = GATHER_S) -> None:
+    def __init__(
+        self, database: LedgerDatabase, clock: Clock, patience: Patience | None = None, *, gather_s: float = GATHER_S
+    ) -> None:
         self._database = database
         self._clock = clock
+        self.patience = patience or Patience(clock)
+        """What is tried again as long as nobody can use the ledger."""
+
         self.commits = GrowingHistogram(COMMIT_BOUNDS_S)
         """How long transactions took that were committed, from their first statement on."""
 
@@ -123,7 +129,11 @@ class GroupCommitWriter:
             await self._has_room.wait()
 
     async def record_notice(self, notice: Notice) -> None:
-        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept. Raises `StorageError`."""
+        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept. Raises `StorageError`, at
+        once where the ledger is waited for: whoever brings it comes again, or it is asked for.
+        """
+        if (trouble := self.patience.trouble) is not None:
+            raise LedgerUnavailableError(trouble.error.message)
         entry: QueuedWrite[None] = QueuedWrite(notes=(notice,))
         self._put(entry)
         await entry.wait()
@@ -164,15 +174,15 @@ class GroupCommitWriter:
                 self._has_ended = True
 
     async def _watch(self) -> None:
-        """Gives up on everything when somebody waits and no transaction ends."""
+        """Gives up on everything when somebody waits, no transaction ends, and none is tried again."""
         while True:
             longest = next(chain(self._under_way, self._pending), None)
             if longest is None:
                 await self._wakeup.wait()
                 continue
-            before = self._transactions
+            before = self._transactions, self.patience.tries
             await anyio.sleep(ANSWER_S_MAX)
-            if self._transactions == before and not longest.has_ended:
+            if (self._transactions, self.patience.tries) == before and not longest.has_ended:
                 self._give_up()
 
     def _give_up(self) -> None:
@@ -282,29 +292,28 @@ class GroupCommitWriter:
             self._failure = error
         entry.end(error)
 
-    async def _commit(self, batch: Sequence["QueuedWrite[object]"]) -> list[Transition]:
-        """One transaction, which sets the results. Returns every step that was written."""
-        results: list[object] = [None] * len(batch)
+    async def _commit(self, batch: Sequence["QueuedWrite[object]"]) -> Sequence[Transition]:
+        """One transaction, which sets the results. Returns every step that was written. Where the ledger cannot be used
+        just now the same batch is tried again: it holds up all that come after it.
+        """
         begun_at = self._clock.now()
+        write = partial(batch_write, self._database, batch, self.patience)
         try:
-            async with self._database.writing() as connection:
-                transaction = Transaction(connection)
-                applied = await transaction.apply([step for entry in batch for step in entry.steps])
-                await _write_rest(connection, batch, frozenset(step.before.id for step in applied))
-                for position, entry in enumerate(batch):
-                    if entry.block is not None:
-                        results[position] = await entry.block(transaction)
+            written = await write()
+        except LedgerUnavailableError as error:
+            with anyio.CancelScope(shield=True):
+                written = await self.patience.again(error, write)
+            begun_at = self._clock.now()
         finally:
             self._transactions += 1
         self._failure = None
         self.commits.add((self._clock.now() - begun_at) / SECOND_US)
-        ids = frozenset(step.before.id for step in applied)
-        for entry, result in zip(batch, results, strict=True):
+        for entry, result in zip(batch, written.results, strict=True):
             if entry.block is not None:
                 entry.result = result
             elif entry.steps and entry.then is None:
-                entry.result = ids & {step.before.id for step in entry.steps}
-        return transaction.applied
+                entry.result = written.taken & {step.before.id for step in entry.steps}
+        return written.steps
 
     def _tell(self, batch: Sequence["QueuedWrite[object]"], applied: Sequence[Transition]) -> None:
         """Tells the feed, then whoever handed something over.
@@ -318,20 +327,3 @@ class GroupCommitWriter:
         finally:
             for entry in batch:
                 entry.end()
-
-
-async def _write_rest(
-    connection: AsyncConnection, batch: Sequence["QueuedWrite[object]"], applied: frozenset[int]
-) -> None:
-    """Notices and news of a batch in which the steps of the jobs `applied` were not stale."""
-    notes = [notice for entry in batch for notice in entry.notes]
-    settled = [
-        settled.notice for entry in batch for settled in entry.settled if settled.job is None or settled.job in applied
-    ]
-    unfinished = {job.id: job for entry in batch for job in entry.unfinished}
-    if notes:
-        await notices_add(connection, notes)
-    if settled:
-        await notices_delete(connection, settled)
-    if unfinished:
-        await unfinished_write(connection, list(unfinished.values()))

@@ -5,14 +5,15 @@ Nothing of them leaves the ledger: who asks gets values.
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
 from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
+from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.database import Found, LedgerDatabase, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
@@ -51,7 +52,7 @@ class Access:
     async def rows(self, query: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
         """What one question is answered."""
         if self._view is None:
-            return await self._database.asked(query, parameters, Result.all)
+            return await self._asked(query, parameters, Result.all)
         return (await self._view.execute(query, parameters)).all()
 
     async def structs(self, kind: type[Value], query: Executable, parameters: Parameters | None = None) -> list[Value]:
@@ -65,12 +66,12 @@ class Access:
     async def value(self, query: Executable, parameters: Parameters | None = None) -> Any:
         """The first value of the first row; None without one."""
         if self._view is None:
-            return await self._database.asked(query, parameters, Result.scalar)
+            return await self._asked(query, parameters, Result.scalar)
         return (await self._view.execute(query, parameters)).scalar()
 
     async def horizon(self) -> int:
         """The number of an event up to which all are there that there will ever be, for who reads from now on."""
-        return await self._database.horizon()
+        return await self._waited(self._database.horizon)
 
     async def settled(self, look: Callable[[int], Awaitable[Found | None]]) -> Found:
         """What `look` finds among the events up to a number: all that there will ever be are there then. It is asked
@@ -81,6 +82,32 @@ class Access:
             if found is not None:
                 return found
             await anyio.sleep(SETTLE_S)
+
+    async def _asked(
+        self, query: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]
+    ) -> Found:
+        try:
+            return await self._database.asked(query, parameters, found)
+        except LedgerUnavailableError as error:
+            return await self.again(error, partial(self._database.asked, query, parameters, found))
+
+    async def again(self, error: LedgerUnavailableError, ask: Callable[[], Awaitable[Found]]) -> Found:
+        """What `ask` returns, which raised `error`, for as long as the process waits for its ledger. What was asked in
+        a view of somebody else's cannot be asked again: that one is gone.
+        """
+        if self._view is not None:
+            raise error
+        return await self._writer.patience.again(error, ask)
+
+    async def commits_of_others(self) -> int:
+        """A number that is another one once anybody else has committed."""
+        return await self._waited(self._database.commits_of_others)
+
+    async def _waited(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+        try:
+            return await ask()
+        except LedgerUnavailableError as error:
+            return await self.again(error, ask)
 
     async def write(self, block: Block[Written], then: OnCommit | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
@@ -122,6 +149,30 @@ class Repository:
 
 
 Of = TypeVar("Of", bound=Repository)
+
+
+class HasAccess(Protocol):
+    """What has a way to the ledger."""
+
+    _access: Access
+
+
+By = TypeVar("By", bound=HasAccess)
+
+
+def asked_again(
+    verb: Callable[Concatenate[By, Given], Awaitable[Found]],
+) -> Callable[Concatenate[By, Given], Coroutine[Any, Any, Found]]:
+    """Has a verb that reads in a view of its own, and does nothing else, read anew where the view was lost."""
+
+    @wraps(verb)
+    async def called(self: By, /, *args: Given.args, **kwargs: Given.kwargs) -> Found:
+        try:
+            return await verb(self, *args, **kwargs)
+        except LedgerUnavailableError as error:
+            return await self._access.again(error, partial(verb, self, *args, **kwargs))
+
+    return called
 
 
 def in_transaction(

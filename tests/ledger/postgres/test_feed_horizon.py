@@ -5,6 +5,7 @@ They take no lock here. That one process writes at a time is no reason why the f
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, ended_jobs
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 from tests.ledger.ledgers import a_run
@@ -40,12 +42,16 @@ class Writer:
         await self.connection.execute(how)
 
 
+async def as_reader(connect: Connect, settings: Settings, bounds: LineBounds) -> Driver:
+    return await connect({**settings, "role": READER}, bounds)
+
+
 @asynccontextmanager
 async def writers(url: str, number: int) -> AsyncIterator[list[Writer]]:
     async with AsyncExitStack() as stack:
         found = []
         for _ in range(number):
-            connection = await waited_for(url)({})
+            connection = await waited_for(url)({}, LineBounds())
             stack.push_async_callback(connection.close)
             me = await connection.fetchval("INSERT INTO writers DEFAULT VALUES RETURNING id")
             found.append(Writer(connection, me))
@@ -148,7 +154,7 @@ async def test_who_may_only_read_sees_who_writes(url: str) -> None:
         await admin.connection.execute(
             f"CREATE ROLE {READER}; GRANT SELECT ON writers TO {READER}; GRANT SELECT ON SEQUENCE events_id_seq TO {READER}"
         )
-        reader = ServerDatabase("ledger", lambda settings: waited_for(url)({**settings, "role": READER}), metadata)
+        reader = ServerDatabase("ledger", partial(as_reader, waited_for(url)), metadata)
         before = await reader.horizon()
         await slow.begin()
         place = await slow.add(1)

@@ -12,6 +12,7 @@ from orchestrator.core.filters.filter_parser import parse
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine, Passed
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.units import DAY_US, MIB
 from tests.postgres.ledgers import opened_on_server, waited_for
 
@@ -70,7 +71,7 @@ QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
 async def test_what_is_sought_is_found_in_its_index(url: str) -> None:
     connect = waited_for(url)
     async with opened_on_server(url) as ledger:
-        server = await connect({})
+        server = await connect({}, LineBounds())
         await server.execute(FILL)
         for what, (index, question) in QUESTIONS.items():
             with asked_of_jobs() as asked:

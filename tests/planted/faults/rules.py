@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="requests leave before the intent is durable",
-        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._commit",
+        path="orchestrator/ledger/transactions/batch_write.py::_write",
         old="results[position] = await entry.block(transaction)",
         new="entry.result = results[position] = await entry.block(transaction)\nentry.end()",
         tests=(
@@ -30,9 +30,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the group commit answers before its commit",
-        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._commit",
-        old="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))",
-        new="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\nfor entry in batch:\n    entry.end()",
+        path="orchestrator/ledger/transactions/batch_write.py::_write",
+        old="await _write_rest(connection, batch, taken)",
+        new="await _write_rest(connection, batch, taken)\nfor entry in batch:\n    entry.end()",
         tests=(
             "tests/ledger/transactions/test_group_commit.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",
         ),

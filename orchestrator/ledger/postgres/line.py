@@ -1,0 +1,72 @@
+"""The line to a server: of all connections of one process. Each may be cut, at any moment, with or without a word.
+
+A connection on which an answer does not come in time is aborted, never closed or cancelled: both would be waited for as
+well. While the server cannot be reached, one at a time tries to; all others are told at once.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
+
+from orchestrator.errors import LedgerUnavailableError
+from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
+
+
+class Line:
+    """That to the ledger `name`."""
+
+    def __init__(self, name: str, connect: Connect, bounds: LineBounds) -> None:
+        self._name = name
+        self._connect = connect
+        self._bounds = bounds
+        self._drivers: WeakSet[Any] = WeakSet()
+        self._trying = 0
+        self.is_away = False
+        """Whether the server could not be reached when that was tried last."""
+
+    async def connected(self, settings: Settings) -> Driver:
+        """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain."""
+        with self._tried():
+            driver = await self._connect({**ALWAYS, **settings}, self._bounds)
+            self._drivers.add(driver)
+            try:
+                watch_over(driver)
+                await read_sums(driver)
+            except BaseException:
+                driver.terminate()
+                raise
+            return driver
+
+    @contextmanager
+    def _tried(self) -> Iterator[None]:
+        if self.is_away and self._trying:
+            raise LedgerUnavailableError(f"{self._name}: the ledger cannot be reached")
+        self._trying += 1
+        try:
+            yield
+        except BaseException:
+            self.is_away = True
+            raise
+        else:
+            self.is_away = False
+        finally:
+            self._trying -= 1
+
+    async def is_lost(self, driver: Driver, error: BaseException) -> bool:
+        """Whether there is no server at the other end any more, after an `error`. Where there is, the transaction is
+        rolled back. What the driver raises for a connection that was cut is as varied as the moments of it.
+        """
+        if isinstance(error, TimeoutError):
+            self._cut()
+        elif not driver.is_closed():
+            try:
+                await driver.execute("ROLLBACK", timeout=self._bounds.undone_s)
+            except Exception:  # noqa: BLE001
+                driver.terminate()
+        return bool(driver.is_closed())
+
+    def _cut(self) -> None:
+        """Nothing comes over it: whoever waits on another connection would only wait as long."""
+        for driver in list(self._drivers):
+            driver.terminate()

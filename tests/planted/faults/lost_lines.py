@@ -1,0 +1,39 @@
+"""A line to a server that is cut, and what was under way on it."""
+
+from tests.planted.faults.fault import Fault
+
+DATABASE = "orchestrator/ledger/postgres/database.py"
+BATCH = "orchestrator/ledger/transactions/batch_write.py"
+TESTS = "tests/ledger/postgres/test_lost_lines.py"
+INTERRUPTED = f"{TESTS}::test_of_interrupted_commits_none_is_taken_for_what_it_is_not"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a commit whose answer was cut is taken for done",
+        path=f"{BATCH}::_written_once",
+        old="if not await _is_committed(doubt, patience):",
+        new="if False:",
+        tests=(INTERRUPTED,),
+    ),
+    Fault(
+        name="a commit whose answer was cut is written again without asking",
+        path=f"{BATCH}::_written_once",
+        old="if not await _is_committed(doubt, patience):",
+        new="if True:",
+        tests=(INTERRUPTED,),
+    ),
+    Fault(
+        name="what a dead line has left at the server goes on to hold the ledger",
+        path=f"{DATABASE}::ServerDatabase._writing_connection",
+        old="if self._backend is not None:",
+        new="if False:",
+        tests=(f"{TESTS}::test_what_a_dead_line_has_left_at_the_server_holds_nobody_up",),
+    ),
+    Fault(
+        name="a server that lacks what it had confirmed is written on",
+        path=f"{DATABASE}::ServerDatabase.writing",
+        old="!= _COUNTED:",
+        new="is None:",
+        tests=(f"{TESTS}::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",),
+    ),
+)

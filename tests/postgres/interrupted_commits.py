@@ -1,0 +1,101 @@
+"""`python -m tests.postgres.interrupted_commits [--commits 1000]`: transactions whose COMMIT, or the answer to it, is lost on
+the way, in each manner in turn. Each adds one to a number of its own, so it shows what was taken for done and was not, and
+what was done twice.
+"""
+
+import argparse
+import asyncio
+import itertools
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+from sqlalchemy import text
+
+from orchestrator.clock import SystemClock
+from orchestrator.ledger.postgres.connection import LineBounds, connecting
+from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
+from orchestrator.ledger.transactions.patience import Patience
+from orchestrator.ledger.transactions.transaction import Block, Transaction
+from tests.postgres.databases import Databases
+from tests.postgres.proxy import AtCommit, proxied
+from tests.postgres.server import server_url
+
+BOUNDS: Final = LineBounds(connected_s=2.0, answered_s=0.2, undone_s=0.2)
+FATES: Final = (
+    AtCommit.LOST,
+    AtCommit.UNANSWERED,
+    AtCommit.LATE,
+    AtCommit.PASSED,
+    AtCommit.SWALLOWED,
+    AtCommit.UNANSWERED,
+    AtCommit.LATE,
+    AtCommit.ANSWER_SWALLOWED,
+)
+PATIENCE_S: Final = 60.0
+
+_ADD: Final = text(
+    "INSERT INTO counts (run_id, name, n) VALUES (1, :name, 1)"
+    " ON CONFLICT (run_id, name) DO UPDATE SET n = counts.n + 1"
+)
+_FOUND: Final = text("SELECT count(*), coalesce(sum(n), 0)::bigint FROM counts")
+
+
+class Judged(NamedTuple):
+    """What came of interrupted commits."""
+
+    commits: int
+    lost: int
+    """Taken for done, and not there."""
+
+    twice: int
+    """Done, and done once more."""
+
+
+async def interrupted(url: str, commits: int, fates: Sequence[AtCommit] = FATES) -> Judged:
+    """Writes until so many commits were interrupted, to the empty ledger in the database at `url`."""
+    drawn = itertools.islice(itertools.cycle(fates), commits)
+    async with proxied(url, drawn) as proxy:
+        database = ServerDatabase("ledger", connecting(proxy.url), metadata, bounds=BOUNDS)
+        writer = GroupCommitWriter(database, SystemClock(), Patience(SystemClock(), PATIENCE_S), gather_s=0.0)
+        written = 0
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(writer.serve)
+            while proxy.commits < commits:
+                await writer.run(_adding(written))
+                written += 1
+            tasks.cancel_scope.cancel()
+        there, n = await database.asked(_FOUND, None, lambda found: tuple(found.one()))
+        await database.aclose()
+        return Judged(proxy.commits, written - there, n - there)
+
+
+def _adding(number: int) -> Block[None]:
+    async def block(transaction: Transaction) -> None:
+        await transaction.connection.execute(_ADD, {"name": f"{number:06}"})
+
+    return block
+
+
+def main() -> None:
+    """Prints what came of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--commits", type=int, default=1_000)
+    commits = parser.parse_args().commits
+    with tempfile.TemporaryDirectory() as shared, server_url(Path(shared)) as server:
+        databases = Databases(server)
+        with databases.one() as url:
+            began = time.perf_counter()
+            judged = asyncio.run(interrupted(url, commits))
+            took_s = time.perf_counter() - began
+        databases.close()
+    print(f"{judged.commits:,} commits interrupted in {took_s:.0f} s: {judged.lost} lost, {judged.twice} done twice")
+
+
+if __name__ == "__main__":
+    main()
