@@ -25,6 +25,7 @@ import gc
 import signal
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -91,11 +92,27 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator["Databases"]:
     """Databases on a server of PostgreSQL that all processes of this run of the tests share."""
+    yield from _databases(_shared(tmp_path_factory, worker_id))
+
+
+@pytest.fixture(scope="session")
+def durable_databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator["Databases"]:
+    """The same on one that the program trusts with a ledger: what is committed there is on its disk."""
+    shared = _shared(tmp_path_factory, worker_id) / "durable"
+    shared.mkdir(exist_ok=True)
+    yield from _databases(shared, is_durable=True)
+
+
+def _shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
+
+
+def _databases(shared: Path, *, is_durable: bool = False) -> Iterator["Databases"]:
     from tests.postgres.databases import Databases
     from tests.postgres.server import server_url
 
-    own = tmp_path_factory.getbasetemp()
-    with server_url(own if worker_id == "master" else own.parent) as url:
+    with server_url(shared, is_durable=is_durable) as url:
         made = Databases(url)
         yield made
         made.close()

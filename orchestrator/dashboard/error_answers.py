@@ -1,7 +1,7 @@
 """What is answered where there is no page: by what went wrong, for people or for programs."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ class ProblemPages:
 
     renderer: Renderer
     urls: Urls
-    scene: Callable[[Request], Scene]
+    scene: Callable[[Request], Awaitable[Scene]]
     sign_in: Callable[[str], Response] | None = None
 
     async def answer(self, request: Request, error: Exception) -> Response:
@@ -40,7 +40,9 @@ class ProblemPages:
         elif problem.status == 401 and self.sign_in is not None:  # noqa: PLR2004
             answer = self.sign_in(request.scope["path"])
         else:
-            answer = Response(self.renderer.problem_html(problem, self.scene(request)), problem.status, media_type=HTML)
+            answer = Response(
+                self.renderer.problem_html(problem, await self.scene(request)), problem.status, media_type=HTML
+            )
         if problem.status == 401:  # noqa: PLR2004
             answer.headers["WWW-Authenticate"] = "Bearer"
         if problem.status == 503:  # noqa: PLR2004

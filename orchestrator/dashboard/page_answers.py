@@ -75,7 +75,7 @@ class PageAnswers:
         except MisreadError as error:
             if as_json:
                 raise
-            scene = self.scenes.around(request, page.heading, self.clock.now(), self.reader.holder())
+            scene = self.scenes.around(request, page.heading, self.clock.now(), await self.reader.holder())
             return Response(self.renderer.html(page.template, error.view, scene), 400, media_type=HTML)
         if isinstance(cached.view, KeptFile):
             self.views.forget_one(key)

@@ -33,11 +33,11 @@ class Scenes:
             person=None if person is None or self.visitors.settings.no_login else person.name,
         )
 
-    def without_page(self, request: Request) -> Scene:
+    async def without_page(self, request: Request) -> Scene:
         """What stands around what is said where there is no page."""
         if person_of(request) is None:
             return Scene(now=self.clock.now(), here=request.scope["path"], is_stranger=True)
-        return self.around(request, "", self.clock.now(), self.reader.holder())
+        return self.around(request, "", self.clock.now(), await self.reader.holder())
 
     def shows(self, request: Request) -> Payloads:
         """What of inputs and outputs may be shown."""

@@ -110,8 +110,8 @@ class Engine:
             await self._flow_work.run_notifier.leave()
         await self.ledger.writer.flush()
         self.groups.task_pool.check()
-        if (missing := self.ledger.place.missing()) is not None:
-            raise StorageError(f"{missing} is not in its place any more")
+        if (lost := self.ledger.place.lost()) is not None:
+            raise StorageError(lost)
 
     def stop(self) -> None:
         """Ends `working`, also if that is still to begin."""
@@ -175,7 +175,7 @@ class Engine:
             files=files,
             firing=firing,
             scrub=self.endpoints.secrets.scrub,
-            hold=self._dependencies.holding_intakes(self.ledger.path),
+            hold=self._dependencies.holding_intakes(self.ledger.address),
             console=self._console,
             word=self._dependencies.word,
             written_at=lambda: self.heart.beaten_at,

@@ -3,22 +3,22 @@
 from orchestrator.ledger.sqlite import lazy_orm  # noqa: F401  before anything imports SQLAlchemy
 
 # isort: split
+from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.locks import holding_intake, holding_ledger
+from orchestrator.ledger.locks import holder_of, holding_intake, holding_ledger, is_locked_here, refuse_abandoned
 from orchestrator.ledger.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.sites.site import LedgerPlace
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.file_locks import (
     dispatcher_lock,
     holder,
     intake_lock,
-    is_locked_here,
     lock_if_free,
     locked_since,
     network_file_system,
-    refuse_abandoned,
-    who_and_since,
 )
+from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.ledger.sqlite.webhook_key import webhook_key
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, may_exist
@@ -29,9 +29,12 @@ __all__ = [
     "Connect",
     "Ledger",
     "LedgerAddress",
+    "LedgerFiles",
+    "LedgerPlace",
     "command_ledger",
     "dispatcher_lock",
     "holder",
+    "holder_of",
     "holding_intake",
     "holding_ledger",
     "intake_lock",

@@ -1,7 +1,6 @@
 """The ledger as the rest of the program holds it: what it has of each noun, and its writer."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import false, update
@@ -10,7 +9,6 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.command_repository import Commands
-from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews
@@ -19,13 +17,12 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.sqlite.file_locks import holder, locked_since
-from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
-from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
+from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite
+from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -34,8 +31,9 @@ _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 class Ledger:
     """One ledger, open. Made by `open_ledger` (to work on it) or `read_ledger` (to look at it)."""
 
-    def __init__(self, database: LedgerDatabase, clock: Clock) -> None:
-        self._database = database
+    def __init__(self, site: LedgerSite, clock: Clock) -> None:
+        self._site = site
+        database = site.database
         self.writer = GroupCommitWriter(database, clock, Patience(clock, database.waited_s))
         self._access = access = Access(database, self.writer, clock)
         self.runs = RunRepositories(access)
@@ -53,13 +51,12 @@ class Ledger:
         """Why what leaves is not marked; None where it is."""
 
         self.marks: Marks  # once prepared
-        self.place: LedgerFiles  # once open
+        self.place: LedgerPlace  # once open
 
     @property
-    def path(self) -> Path:
-        """Where the file is. There must be one: a ledger on a server has none."""
-        assert isinstance(self._database, Database)
-        return self._database.path
+    def address(self) -> LedgerAddress:
+        """Where it is."""
+        return self._site.address
 
     @property
     def patience(self) -> Patience:
@@ -74,26 +71,26 @@ class Ledger:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
         # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
         # told, and would wait for half a minute.
-        async with self._database.writing() as connection:
+        async with self._site.database.writing() as connection:
             await connection.execute(_WRITE_NOTHING)
             self.was_ahead_us = await clock_repair.bring_back(connection, now=self.now())
-        await self._database.open_readers()
+        await self._site.database.open_readers()
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
-        if isinstance(self._database, Database):
-            self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
-            self.place = LedgerFiles(self.path)
-        else:
-            self.marks = Marks.unkept(floor=latest)
-            self.unmarked = f"{self._database.name}: what has left is marked beside a file, and this is none"
+        self.marks, self.unmarked = await self._site.marks(boot, latest=latest)
+        self.settle()
+
+    def settle(self) -> None:
+        """Takes its place as it is now for its own, and so notices when that is lost."""
+        self.place = self._site.place()
 
     async def holder(self) -> str | None:
         """Who works on the ledger now, as text for people; None if nobody does."""
-        return holder(self.path)
+        return await self._site.holder()
 
     async def taken_at(self) -> int | None:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""
-        return locked_since(self.path)
+        return await self._site.taken_at()
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""
@@ -101,12 +98,12 @@ class Ledger:
 
     async def structure(self) -> int:
         """A number that is another one once anybody has brought the ledger to another schema."""
-        return await self._database.structure()
+        return await self._site.database.structure()
 
     def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
         """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""
         return self.marks.never_left(job.submission or 0 for job in claimed if not job.by_retry)
 
     async def aclose(self) -> None:
-        """Closes the file."""
-        await self._database.aclose()
+        """Closes every connection."""
+        await self._site.aclose()

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from orchestrator.ledger.sqlite.file_locks import dispatcher_lock, intake_lock
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
+from orchestrator.ledger.sites.sites import site_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
 @asynccontextmanager
@@ -14,7 +14,7 @@ async def holding_ledger(ledger: LedgerAddress, *, now: int, doing: str = "") ->
 
     Raises `LedgerBusyError`, which says who works on it, and `UsageError` where nobody can.
     """
-    with dispatcher_lock(file_of(ledger), now=now, doing=doing):
+    async with site_of(ledger).holding(now=now, doing=doing):
         yield
 
 
@@ -24,5 +24,24 @@ async def holding_intake(ledger: LedgerAddress, run: str, *, now: int) -> AsyncI
 
     Raises `IntakeBusyError`, which says who takes in.
     """
-    with intake_lock(file_of(ledger), run, now=now):
+    async with site_of(ledger).holding_intake(run, now=now):
         yield
+
+
+async def holder_of(ledger: LedgerAddress) -> str | None:
+    """Who works on the ledger now, as text for people; None if nobody does. Raises `StorageError`."""
+    site = site_of(ledger)
+    try:
+        return await site.holder()
+    finally:
+        await site.aclose()
+
+
+def is_locked_here(ledger: LedgerAddress) -> bool:
+    """Whether it is this very process that works on the ledger."""
+    return site_of(ledger).is_locked_here()
+
+
+def refuse_abandoned(ledger: LedgerAddress) -> None:
+    """Raises `UsageError` where this process works on the ledger in an event loop that is closed; see `left_behind`."""
+    site_of(ledger).refuse_abandoned()

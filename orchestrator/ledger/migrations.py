@@ -21,6 +21,7 @@ from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.sqlite.database import storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
     from orchestrator.ledger.postgres.database import ServerDatabase
@@ -113,7 +114,7 @@ async def migrate_server(database: "ServerDatabase") -> None:
         await connection.run_sync(bring_up)
 
 
-def refuse_unknown(name: Path | str, found: str | None) -> None:
+def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
     """Raises `LedgerVersionError` if `found` is a version that this program does not know."""
     if found is not None and found > SCHEMA_VERSION:
         raise LedgerVersionError(

@@ -2,85 +2,61 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio import to_thread
 
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.errors import LedgerBusyError, UsageError, leading
 from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
-from orchestrator.ledger.sqlite.database import Connect, Database
-from orchestrator.ledger.sqlite.file_locks import dispatcher_lock, holder
-from orchestrator.ledger.sqlite.immutable_file import is_fixed
-from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.sites.site import LedgerSite
+from orchestrator.ledger.sites.sites import site_of
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
-    from orchestrator.ledger.postgres.connection import Connect as ServerConnect
+    from orchestrator.ledger.sites.sites import AnyConnect
 
 
 @asynccontextmanager
 async def open_ledger(
-    address: LedgerAddress, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
+    address: LedgerAddress, *, clock: Clock, connect: "AnyConnect | None" = None, boot: Boot = this_boot
 ) -> AsyncIterator[Ledger]:
     """The ledger at `address`, brought to this program's schema, created if need be. The caller holds its lock.
 
-    Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
+    Raises `LedgerVersionError` for a newer one, `UsageError` where it cannot be, and `StorageError` where it cannot be
+    used.
     """
-    path = file_of(address)
-    await _migrate(path, connect)
-    ledger = Ledger(Database(path, connect=connect), clock)
-    try:
+    async with _opened(site_of(address, connect=connect), clock) as (site, ledger):
+        await site.migrate()
         await ledger.prepare(boot)
         yield ledger
-    finally:
-        await ledger.aclose()
 
 
 @asynccontextmanager
-async def open_server_ledger(
-    url: str, *, clock: Clock, connect: "ServerConnect | None" = None
-) -> AsyncIterator[Ledger]:
-    """The ledger in the database at `url`, brought to this program's schema, created if need be. Nobody else serves it.
-
-    Raises `LedgerVersionError` for a newer one and `StorageError` where it cannot be used.
-    """
-    from orchestrator.ledger.postgres.connection import connecting  # noqa: PLC0415  with it comes what few need
-    from orchestrator.ledger.postgres.database import ServerDatabase  # noqa: PLC0415
-
-    database = ServerDatabase(url, connect or connecting(url), metadata)
-    ledger = Ledger(database, clock)
+async def _opened(site: LedgerSite, clock: Clock) -> AsyncIterator[tuple[LedgerSite, Ledger]]:
+    ledger = Ledger(site, clock)
     try:
-        await migrations.migrate_server(database)
-        await ledger.prepare()
-        yield ledger
+        yield site, ledger
     finally:
         await ledger.aclose()
 
 
-async def _migrate_beside(path: Path, connect: Connect | None, now: int) -> None:
+async def _migrate_beside(site: LedgerSite, now: int) -> None:
     """Brings it up where nobody works on it. Raises `LedgerBusyError`, which says who has to end for that."""
     try:
-        with dispatcher_lock(path, now=now):
-            await _migrate(path, connect)
+        async with site.holding(now=now):
+            await site.migrate()
     except LedgerBusyError:
         raise LedgerBusyError(
-            f"{path}: {holder(path) or 'another process'} is working on this ledger with an older version of the"
-            " program, or is bringing it up to date; where that lasts, stop it, and start it again with this version"
+            f"{site.address}: {await site.holder() or 'another process'} is working on this ledger with an older"
+            " version of the program, or is bringing it up to date; where that lasts, stop it, and start it again with"
+            " this version"
         ) from None
-
-
-async def _migrate(path: Path, connect: Connect | None) -> None:
-    """In a thread, or, where the caller's connections have none either, at once."""
-    if connect is None:
-        await to_thread.run_sync(migrations.migrate, path)
-    else:
-        migrations.migrate(path)
+    finally:
+        await site.aclose()
 
 
 def no_ledger(address: LedgerAddress) -> UsageError:
@@ -93,7 +69,7 @@ async def read_ledger(
     address: LedgerAddress,
     *,
     clock: Clock | None = None,
-    connect: Connect | None = None,
+    connect: "AnyConnect | None" = None,
     patience_s: float | None = None,
 ) -> AsyncIterator[Ledger]:
     """The ledger at `address` to look at, beside whoever works on it. Without a `clock`: by that of the system.
@@ -103,42 +79,47 @@ async def read_ledger(
     One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
     `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
     """
-    clock, path = clock or SystemClock(), file_of(address)
-    found = migrations.version_of(path)
-    if found is None:
-        raise no_ledger(path)
-    migrations.refuse_unknown(path, found)
-    if found != SCHEMA_VERSION:
-        if is_fixed(path):
-            raise UsageError(f"{path}: an older version made this ledger; copy it to a folder that can be written")
-        await _migrate_beside(path, connect, clock.now())
-    ledger = Ledger(Database(path, connect=connect, patience_s=patience_s), clock)
-    try:
+    clock = clock or SystemClock()
+    async with _opened(site_of(address, connect=connect, patience_s=patience_s), clock) as (site, ledger):
+        found = await site.version()
+        if found is None:
+            raise no_ledger(address)
+        migrations.refuse_unknown(address, found)
+        if found != SCHEMA_VERSION:
+            if site.is_fixed:
+                raise UsageError(
+                    f"{address}: an older version made this ledger; copy it to a folder that can be written"
+                )
+            await _migrate_beside(site_of(address, connect=connect), clock.now())
         yield ledger
-    finally:
-        await ledger.aclose()
 
 
-def is_made(address: LedgerAddress) -> bool:
+async def is_made(address: LedgerAddress) -> bool:
     """Whether there is a ledger at `address`, of whichever version."""
-    return migrations.version_of(file_of(address)) is not None
+    return await _version_of(address) is not None
 
 
-def is_ready(address: LedgerAddress) -> bool:
+async def is_ready(address: LedgerAddress) -> bool:
     """Whether there is a ledger at `address` that others have made, or brought to this program's schema.
 
     Raises `LedgerVersionError` for a newer one.
     """
-    path = file_of(address)
-    found = migrations.version_of(path)
-    if found is not None:
-        migrations.refuse_unknown(path, found)
+    found = await _version_of(address)
+    migrations.refuse_unknown(address, found)
     return found == SCHEMA_VERSION
+
+
+async def _version_of(address: LedgerAddress) -> str | None:
+    site = site_of(address)
+    try:
+        return await site.version()
+    finally:
+        await site.aclose()
 
 
 @asynccontextmanager
 async def command_ledger(
-    address: LedgerAddress, *, clock: Clock, connect: Connect | None = None
+    address: LedgerAddress, *, clock: Clock, connect: "AnyConnect | None" = None
 ) -> AsyncIterator[Ledger]:
     """The ledger at `address` to leave a word in, beside whoever works on it; that process notices the commit.
 
@@ -149,7 +130,7 @@ async def command_ledger(
             await tasks.start(ledger.writer.serve)
             ledger.runs.intakes.pace.is_beside = lambda: True
             await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
-            ledger.place = LedgerFiles(file_of(address))
+            ledger.settle()
             yield ledger
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:

@@ -54,7 +54,7 @@ FOREIGN: Final = {
     "orchestrator/formats/input/csv.py",
     "orchestrator/formats/text/json_text.py",
     "orchestrator/ledger/sqlite/database.py",
-    "orchestrator/ledger/sqlite/file_locks.py",
+    "orchestrator/ledger/holder_text.py",
 }
 """They ask what others say: tracebacks, the errors of the standard library and of SQLite, and who wrote a lock's file."""
 

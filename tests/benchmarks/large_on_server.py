@@ -14,7 +14,8 @@ from orchestrator.core.filters.filter_parser import parse
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
-from orchestrator.ledger.opening import open_server_ledger
+from orchestrator.ledger.opening import open_ledger
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.units import DAY_US
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.steps import filled
@@ -104,7 +105,10 @@ def large_on_server(jobs: int = JOBS, taken_in: int = TAKEN_IN) -> list[Figure]:
 
 async def _taken_in(url: str, folder: Path, rows: int) -> float:
     with anyio.fail_after(SECONDS_MAX):
-        async with open_server_ledger(url, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+        async with (
+            open_ledger(parse_ledger_url(url), clock=SystemClock()) as ledger,
+            anyio.create_task_group() as tasks,
+        ):
             await tasks.start(ledger.writer.serve)
             started = time.perf_counter()
             await filled(ledger, folder / "input.jsonl", rows)
@@ -115,7 +119,10 @@ async def _taken_in(url: str, folder: Path, rows: int) -> float:
 
 async def _looked_at(url: str, jobs: int) -> dict[str, float]:
     with anyio.fail_after(SECONDS_MAX):
-        async with open_server_ledger(url, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+        async with (
+            open_ledger(parse_ledger_url(url), clock=SystemClock()) as ledger,
+            anyio.create_task_group() as tasks,
+        ):
             await tasks.start(ledger.writer.serve)
             await _fill(url, jobs)
             found = {what: await _median_ms(ledger, look) for what, look in _looks(jobs).items()}

@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.clock import SystemClock
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.opening import open_server_ledger
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.steps import SECONDS_MAX, filled, lane
 from tests.costs import cpu_s_of
@@ -70,7 +70,7 @@ def _file(folder: Path) -> AbstractAsyncContextManager[Ledger]:
 
 
 def _server(url: str, _folder: Path) -> AbstractAsyncContextManager[Ledger]:
-    return open_server_ledger(url, clock=SystemClock())
+    return open_ledger(parse_ledger_url(url), clock=SystemClock())
 
 
 def _measured(opening: Opening, jobs: int, server: str) -> Pace:

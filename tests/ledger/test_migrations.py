@@ -428,15 +428,15 @@ def test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files(tmp_path: Pa
     last.execute("UPDATE runs SET name = name")
     last.commit()
 
-    async def missing() -> Path | None:
+    async def lost() -> str | None:
         async with command_ledger(path, clock=SystemClock()) as ledger:
             last.close()
             for name in "abcd":  # a new file would get the number of one that was removed
                 (tmp_path / name).touch()
             await ledger.runs.all()
-            return ledger.place.missing()
+            return ledger.place.lost()
 
-    assert anyio.run(missing) is None
+    assert anyio.run(lost) is None
 
 
 LEFT_BY_0031 = """

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from orchestrator.ledger.migrations import migrate_server
-from orchestrator.ledger.postgres.connection import connecting
+from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 
@@ -27,6 +27,17 @@ _EMPTY: Final = ";".join(
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     )
 )
+
+
+def plain_connections(url: str) -> Connect:
+    """A way to connect to the server at `url` that does not ask whether it can be trusted: that of the tests cannot."""
+
+    async def connect(settings: Settings, bounds: LineBounds) -> Any:
+        return await asyncpg.connect(
+            url, server_settings=dict(settings), timeout=bounds.connected_s, command_timeout=bounds.answered_s
+        )
+
+    return connect
 
 
 class Databases:
@@ -72,7 +83,7 @@ class Databases:
     async def _with_ledger(self) -> str:
         name = await self._new()
         url = self._url_of(name)
-        database = ServerDatabase(url, connecting(url), metadata)
+        database = ServerDatabase(url, plain_connections(url), metadata)
         await migrate_server(database)
         await database.aclose()
         self._made[name] = await asyncpg.connect(url)

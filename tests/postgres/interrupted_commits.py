@@ -16,13 +16,13 @@ import anyio
 from sqlalchemy import text
 
 from orchestrator.clock import SystemClock
-from orchestrator.ledger.postgres.connection import LineBounds, connecting
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import Block, Transaction
-from tests.postgres.databases import Databases
+from tests.postgres.databases import Databases, plain_connections
 from tests.postgres.proxy import AtCommit, proxied
 from tests.postgres.server import server_url
 
@@ -61,7 +61,7 @@ async def interrupted(url: str, commits: int, fates: Sequence[AtCommit] = FATES)
     """Writes until so many commits were interrupted, to the empty ledger in the database at `url`."""
     drawn = itertools.islice(itertools.cycle(fates), commits)
     async with proxied(url, drawn) as proxy:
-        database = ServerDatabase("ledger", connecting(proxy.url), metadata, bounds=BOUNDS)
+        database = ServerDatabase("ledger", plain_connections(proxy.url), metadata, bounds=BOUNDS)
         writer = GroupCommitWriter(database, SystemClock(), Patience(SystemClock(), PATIENCE_S), gather_s=0.0)
         written = 0
         async with anyio.create_task_group() as tasks:

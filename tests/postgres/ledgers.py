@@ -10,8 +10,9 @@ import asyncpg
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.opening import open_server_ledger
+from orchestrator.ledger.opening import open_ledger
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import VirtualLoop, running_loop
 
@@ -21,7 +22,7 @@ async def opened_on_server(url: str, *, clock: Clock | None = None) -> AsyncIter
     """The ledger in the database at `url`, its writer at work."""
     clock = clock or VirtualClock()
     async with (
-        open_server_ledger(url, clock=clock, connect=waited_for(url)) as ledger,
+        open_ledger(parse_ledger_url(url), clock=clock, connect=waited_for(url)) as ledger,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.writer.serve)

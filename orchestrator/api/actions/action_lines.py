@@ -63,7 +63,7 @@ async def action_line(
 
 async def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPolicy | None) -> ActionLine:
     state, outcome = _state(row, ledger.now(), held_by)
-    outcome = with_its_ledger(outcome, ledger.path)
+    outcome = with_its_ledger(outcome, ledger.address)
     command = ""
     if state == WAITING and held_by is None and row.kind is SubjectKind.RUN and row.number is not None:
         command = await named_resume_command(ledger, row.number, row.subject)

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, ShowAll
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -43,9 +42,9 @@ class ProposalRequest:
     """What stands in the path in place of a number, as the id of a message."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> LedgerAddress:
         """The ledger's."""
-        return self.ledger.path
+        return self.ledger.address
 
     def text(self, name: str) -> str:
         """What a field holds; empty where there is none."""
@@ -98,7 +97,7 @@ def typed_command(ledger: LedgerAddress, *words: str) -> str:
 async def named_resume_command(ledger: Ledger, run: int, name: str) -> str:
     """What works on the run of that number and name; on that of a stage, what carries out its flow."""
     words = ("tick",) if await ledger.flows.part(run) is not None else ("resume", name)
-    return typed_command(ledger.path, *words)
+    return typed_command(ledger.address, *words)
 
 
 def once_at_work(holder: str | None, command: str) -> str:

@@ -16,7 +16,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.addresses.companions import Companion, companion_of
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
 
@@ -115,7 +115,7 @@ def _check_free(copy: Path) -> None:
 async def _copied(ledger: Ledger, temporary: Path) -> None:
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        os.fchmod(descriptor, ledger.path.stat().st_mode & 0o777)
+        os.fchmod(descriptor, file_of(ledger.address).stat().st_mode & 0o777)
         os.close(descriptor)
     except OSError as error:
         raise UsageError(f"{temporary}: cannot be written ({error.strerror})") from error

@@ -88,7 +88,7 @@ async def exported(
     """The same of a ledger that is open, to these files."""
     chosen = filter_of(where, now=ledger.now()) if where.strip() else None
     forms_of(output, errors, writing, include)
-    check_outputs(ledger.path, (output if writing.split is None else part_of(output, 1), errors))
+    check_outputs(ledger.address, (output if writing.split is None else part_of(output, 1), errors))
     written = await write_files(ledger, run.id, output, errors, include=include, chosen=chosen, writing=writing)
     named = output if writing.split is None else parts_pattern(output)
     return Exported(run=run.name, output=str(named), errors=str(errors), **msgspec.structs.asdict(written))

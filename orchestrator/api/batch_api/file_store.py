@@ -61,7 +61,7 @@ class FileStore:
     @cached_property
     def folder(self) -> Path:
         """Where the contents are."""
-        return companion_of(self.ledger.path, Companion.POSTED_FILES)
+        return companion_of(self.ledger.address, Companion.POSTED_FILES)
 
     def path(self, file: str) -> Path:
         """Where the content of the file of that id is: one that the ledger knows."""

@@ -29,7 +29,7 @@ async def model_run(
     return RunRequest(
         name=batch.id,
         endpoint=endpoint,
-        ledger=files.ledger.path,
+        ledger=files.ledger.address,
         source=str(files.path(batch.input_file)),
         reading=InputSettings(format=InputFormat.OPENAI_BATCH),
         members=members,

@@ -64,7 +64,7 @@ class LocalFiles:
         async with flow_source(
             flow, pipeline, self.ledger, self.dependencies, self.console.info, scrubbed=self._scrubbed
         ) as source:
-            hold = self.dependencies.holding_intakes(self.ledger.path)
+            hold = self.dependencies.holding_intakes(self.ledger.address)
             never = anyio.Event()
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):
                 run = await self._made(name, stage, source.name, settings)
@@ -191,4 +191,4 @@ class LocalFiles:
     @property
     def sender(self) -> MessageSender:
         """What brings messages to whom they are for, as `FlowFiles` has it."""
-        return MessageSender(self.ledger.path, self.connection, self.dependencies)
+        return MessageSender(self.ledger.address, self.connection, self.dependencies)

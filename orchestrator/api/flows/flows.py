@@ -41,14 +41,14 @@ async def flows_list(
     """The latest flows, newest fires first. Raises `UsageError` where there is no ledger, or no such pipeline."""
     async with looking_at(ledger, dependencies) as opened:
         of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
-        return [status_of(flow, opened.path) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
+        return [status_of(flow, opened.address) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
 
 
 async def flow_called(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
     """The flow of exactly that name, or None. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
         flow = await opened.flows.named(name)
-        return None if flow is None else status_of(flow, opened.path)
+        return None if flow is None else status_of(flow, opened.address)
 
 
 async def flow_show(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> FlowShown:
@@ -72,7 +72,7 @@ async def flow_of_runs(
     counts = await ledger.runs.counts_by_run(now)
     definitions = await ledger.flows.pipelines.definitions([flow.definition])
     return FlowShown(
-        flow=status_of(flow, ledger.path),
+        flow=status_of(flow, ledger.address),
         version=await ledger.flows.pipelines.version(flow.definition),
         stages=tuple(
             _stage_status(stage, now.get(stage.run or 0), counts.get(stage.run or 0, {}), at=ledger.now())
@@ -138,7 +138,11 @@ async def flow_named(ledger: Ledger, name: str) -> Flow:
     found = meant_by(name, known)
     if len(found) == 1 and (flow := await ledger.flows.named(found[0])) is not None:
         return flow
-    raise ambiguous_name("flow", name, ledger.path, found) if found else unknown_name("flow", name, ledger.path, known)
+    raise (
+        ambiguous_name("flow", name, ledger.address, found)
+        if found
+        else unknown_name("flow", name, ledger.address, known)
+    )
 
 
 async def pipeline_named(ledger: Ledger, name: str) -> Defined:
@@ -146,7 +150,7 @@ async def pipeline_named(ledger: Ledger, name: str) -> Defined:
     if (found := await ledger.flows.pipelines.named(name)) is not None:
         return found
     known = [each.name for each in await ledger.flows.pipelines.all()]
-    raise unknown_name("pipeline", name, ledger.path, known)
+    raise unknown_name("pipeline", name, ledger.address, known)
 
 
 # --- asked for

@@ -80,7 +80,7 @@ def _late(each: Defined, flows: Sequence[Flow], now: int) -> Iterable[FlowTroubl
 
 
 def _trouble(flow: Flow, since: int | None, ledger: Ledger) -> FlowTrouble:
-    return FlowTrouble(number=flow.id, name=flow.name, why=with_its_ledger(flow.why, ledger.path), since=since)
+    return FlowTrouble(number=flow.id, name=flow.name, why=with_its_ledger(flow.why, ledger.address), since=since)
 
 
 def _unseen(each: Defined, now: int) -> tuple[str, int | None]:

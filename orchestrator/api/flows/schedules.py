@@ -54,7 +54,7 @@ async def schedule_statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> lis
                 running=states[each.id, FlowState.RUNNING],
                 on_hold=states[each.id, FlowState.ON_HOLD],
                 endpoints=stage_endpoints(each.pipeline),
-                last=None if last is None else status_of(last, ledger.path),
+                last=None if last is None else status_of(last, ledger.address),
             )
         )
     return found

@@ -166,7 +166,7 @@ async def flow_rerun(
         [pipeline] = (await opened.flows.pipelines.definitions([flow.definition])).values()
         names = [each.name for each in pipeline.stages]
         if stage not in names:
-            raise unknown_name("stage", stage, opened.path, names)
+            raise unknown_name("stage", stage, opened.address, names)
         again = [each for each in names if each == stage or stage in ancestors(pipeline.stages, each)]
         asked = asker_of(dependencies)
         act = Act(verb=Verb.RERUN, subject=SubjectKind.FLOW, number=flow.id, name=flow.name, options={"from": stage})

@@ -49,7 +49,7 @@ class PartialResults:
     ) -> None:
         self._ledger = ledger
         self._run = run
-        self._path = None if output is None or is_stream(output) else partial_of(output, ledger.path)
+        self._path = None if output is None or is_stream(output) else partial_of(output, ledger.address)
         self._include = include
         self._warn = warn
         self._file: BinaryIO | None = None

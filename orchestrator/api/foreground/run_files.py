@@ -45,7 +45,7 @@ class RunFiles:
         """Lets the results so far stand in a file beside the output, for as long as `tasks` last."""
         self._growing = self._growing_of(ledger, run)
         if self._places is not None and isinstance(self._places[0], ObjectUrl):
-            self._console.info(f"until the end the results grow in {partial_of(self._places[0], ledger.path)}")
+            self._console.info(f"until the end the results grow in {partial_of(self._places[0], ledger.address)}")
         tasks.start_soon(self._growing.serve)
 
     def _growing_of(self, ledger: Ledger, run: Run) -> PartialResults:

@@ -62,7 +62,7 @@ class RunIntake:
         if request.source is None or self.is_begun:
             yield
             return
-        hold = self._dependencies.holding_intakes(ledger.path)
+        hold = self._dependencies.holding_intakes(ledger.address)
         async with AsyncExitStack() as self._turn:
             await self._turn.enter_async_context(
                 turn_to_take_in(ledger, request.name, hold=hold, say=self._console.info, stop=self._stop)

@@ -50,7 +50,7 @@ async def tick(
     Raises `UsageError` where there is no ledger, and `StoppedError` where flows are left that somebody has to mend.
     """
     dependencies = dependencies or Dependencies()
-    _check_made(request.ledger)
+    await _check_made(request.ledger)
     host = host_of(request, console or SilentConsole(), dependencies, stop, doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
@@ -78,7 +78,7 @@ async def wait_for_flow(
     """
     dependencies = dependencies or Dependencies()
     stop = stop or anyio.Event()
-    _check_made(request.ledger)
+    await _check_made(request.ledger)
     host = host_of(request, console or SilentConsole(), dependencies, stop, doing=f"orchestrator trigger {name}")
     while True:
         async with beside(request.ledger, dependencies) as ledger:
@@ -102,13 +102,13 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
     while True:
         flow = await flow_named(ledger, name)
         if flow.state in {*ENDED, FlowState.ON_HOLD} or stop.is_set() or await ledger.holder() is None:
-            return status_of(flow, ledger.path)
+            return status_of(flow, ledger.address)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
 
 
-def _check_made(ledger: LedgerAddress) -> None:
-    if not is_made(ledger):
+async def _check_made(ledger: LedgerAddress) -> None:
+    if not await is_made(ledger):
         raise no_ledger(ledger)
 
 

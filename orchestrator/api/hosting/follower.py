@@ -31,28 +31,28 @@ async def as_it_is(ledger: Ledger, run: Run) -> Run:
     """`run` as the ledger has it now. Raises `StoppedError` where it was deleted."""
     found = await ledger.runs.all([run.id])
     if not found or await ledger.runs.is_gone(run.id):
-        raise StoppedError(f"{ledger.path}: the run {run.name!r} was deleted meanwhile")
+        raise StoppedError(f"{ledger.address}: the run {run.name!r} was deleted meanwhile")
     return found[0]
 
 
 def check_place(ledger: Ledger) -> None:
     """Raises `StorageError` where the open `ledger` is lost: whoever opened it by its name would make another one."""
-    if (missing := ledger.place.missing()) is not None:
-        raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
+    if (lost := ledger.place.lost()) is not None:
+        raise StorageError(f"{lost}; follow it where it is now")
 
 
 async def warn_if_still(ledger: Ledger, console: Console) -> None:
     """Says once that another part of this very program works on `ledger` and gives no sign of life, should that be."""
     while True:
         await anyio.sleep(LOOK_S)
-        if not is_locked_here(ledger.path):
+        if not is_locked_here(ledger.address):
             continue
         now = ledger.now()
         beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.process == this_process()]
         if beats and not any(beat.is_fresh(now) for beat in beats):
             since = format_duration(now - max(beat.beaten_at for beat in beats))
             console.warn(
-                f"{ledger.path}: another Orchestrator of this program works on it, and has given no sign of life for"
+                f"{ledger.address}: another Orchestrator of this program works on it, and has given no sign of life for"
                 f" {since}: its event loop stands still, and nothing is sent or collected until it goes on"
             )
             return

@@ -80,7 +80,7 @@ class Host:
             try:
                 await held.enter_async_context(self.lock())
             except LedgerBusyError:
-                if is_ready(self.path):
+                if await is_ready(self.path):
                     return False
                 if self.stop.is_set() or anyio.current_time() > until:
                     raise

@@ -121,7 +121,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
         paid_pods=await paid_pods(ledger),
         now=now,
         runs=[await state(run) for run in runs],
-        word=wording(ledger.path, {run.name: run.service_url for run in runs}),
+        word=wording(ledger.address, {run.name: run.service_url for run in runs}),
     )
 
 

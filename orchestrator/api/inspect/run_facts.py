@@ -33,7 +33,7 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 async def ledger_state(ledger: Ledger, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
     """Who works on the ledger, and for how long that process has said nothing."""
     spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), await ledger.taken_at() or 0))
-    return LedgerState(path=str(ledger.path), holder=held_by, silent_us=max(0, now - spoke_at))
+    return LedgerState(path=str(ledger.address), holder=held_by, silent_us=max(0, now - spoke_at))
 
 
 def wording(path: LedgerAddress, services: Mapping[str, str]) -> Wording:

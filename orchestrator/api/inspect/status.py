@@ -18,7 +18,7 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, RunVerdict, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger import Ledger, holder_of, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
@@ -90,9 +90,9 @@ async def show(ledger: LedgerAddress, name: str | None) -> RunStatus:
         return found
 
 
-def worked_on_by(ledger: LedgerAddress) -> str | None:
-    """Who works on `ledger`, as text for people; None where nobody does."""
-    return holder(ledger)
+async def worked_on_by(ledger: LedgerAddress) -> str | None:
+    """Who works on `ledger`, as text for people; None where nobody does. Raises `StorageError`."""
+    return await holder_of(ledger)
 
 
 async def runs_now(
@@ -118,7 +118,7 @@ async def _looked_at(ledger: Ledger, held_by: str | None, among: Collection[int]
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     rates = await rates_of_late(ledger, seen, now) if held_by else {}
-    look = _Look(path=ledger.path, now=now, held_by=held_by, safe_s=safe_s, rates=rates)
+    look = _Look(path=ledger.address, now=now, held_by=held_by, safe_s=safe_s, rates=rates)
     worked_on = await ledger_state(ledger, seen, held_by, now)
 
     def found_of(run: Run) -> tuple[Finding, ...]:

@@ -74,7 +74,7 @@ async def write_files(
         order = None if writing.order is ResultOrder.INPUT else writing.order  # of those chosen as they were taken in
         jobs = jobs_of(ledger, run, WantedRows.ALL, order=order, chosen=chosen, inputs=inputs)
         async with until_given_up(str(output), stop if elsewhere else None) as given_up:
-            coming = partial(coming_file, ledger=ledger.path, given_up=given_up)
+            coming = partial(coming_file, ledger=ledger.address, given_up=given_up)
             with OutcomeFile(output, of_results, coming) as results, OutcomeFile(errors, of_errors, coming) as failures:
                 good, bad = _Written(results), _Written(failures)
                 async for job in jobs:

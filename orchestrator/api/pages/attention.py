@@ -62,12 +62,12 @@ async def needs_now(
     worked_on = await ledger_state(ledger, seen, held_by, now)
     facts = NeedFacts(
         diagnosis=Facts(
-            ledger=msgspec.structs.replace(worked_on, free_bytes=free_bytes(ledger.path)),
+            ledger=msgspec.structs.replace(worked_on, free_bytes=free_bytes(ledger.address)),
             runs=list(of_runs.values()),
             raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
             paid_pods=await paid_pods(ledger),
             now=now,
-            word=wording(ledger.path, {run.name: run.service_url for run in runs}),
+            word=wording(ledger.address, {run.name: run.service_url for run in runs}),
         ),
         places=places,
         last_heard=max((beat.beaten_at for beat in seen.heartbeats), default=None),

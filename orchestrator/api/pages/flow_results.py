@@ -29,7 +29,7 @@ async def flow_results(ledger: Ledger, flows: Sequence[Flow]) -> Mapping[int, Fl
             flow=flow.id,
             name=flow.name,
             state=flow.state,
-            why=with_its_ledger(flow.why, ledger.path),
+            why=with_its_ledger(flow.why, ledger.address),
             fire_at=flow.fire_at,
             ended_at=flow.ended_at,
             took_s=None if flow.started_at is None else max(0, (flow.ended_at or now) - flow.started_at) / SECOND_US,

@@ -51,7 +51,7 @@ async def pipeline_page(ledger: Ledger, held_by: str | None, number: int) -> Pip
     late_us = None if schedule is None else schedule.late_after_us
     result = None if last is None else results[last.id]
     oldest_first = [results[flow.id] for flow in reversed(flows)]
-    facts = Facts(now=now, word=wording(ledger.path, {}))
+    facts = Facts(now=now, word=wording(ledger.address, {}))
     return PipelinePage(
         line=pipeline_line(each, state, fires[number], await summaries.live(), result, now),
         needs=tuple(map(need_line, needs(NeedFacts(diagnosis=facts, pipelines=[state])))),

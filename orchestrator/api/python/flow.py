@@ -66,7 +66,7 @@ class Flow:
     @property
     def why(self) -> str:
         """Why it is held, or ended as it did."""
-        return with_its_ledger(self._row.why, self._session.ledger.path)
+        return with_its_ledger(self._row.why, self._session.ledger.address)
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -152,7 +152,7 @@ class Flow:
     async def _look(self) -> None:
         found = await self._session.ledger.flows.named(self.name)
         if found is None:
-            raise StoppedError(f"{self._session.ledger.path}: the flow {self.name!r} was deleted meanwhile")
+            raise StoppedError(f"{self._session.ledger.address}: the flow {self.name!r} was deleted meanwhile")
         self._row = found
 
     async def _version(self, run: int | None = None) -> tuple[int, ...]:

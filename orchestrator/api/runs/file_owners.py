@@ -75,7 +75,7 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Location, s
         if is_stream(path) or not await to_thread.run_sync(holds_data, path):
             continue
         known = await ledger.runs.all() if known is None else known
-        owner = owner_of(path, known, None, ledger.path)
+        owner = owner_of(path, known, None, ledger.address)
         if owner is None:
             others = [each for each in await ledger.flows.latest(2, pipeline=flow.pipeline) if each.id != flow.id]
             if placeholders(named) or not others:
@@ -116,7 +116,7 @@ async def check_not_appeared(
 ) -> None:
     """Raises `StorageError` where a file was put in a place of `before` meanwhile by somebody else."""
     for path, was in before.items():
-        if path == partial_of(output, ledger.path) or await to_thread.run_sync(_state, path) in (None, was):
+        if path == partial_of(output, ledger.address) or await to_thread.run_sync(_state, path) in (None, was):
             continue
         kind = (format_ if path == output else None) or format_of(path) or OutputFormat.JSONL
         if not await _is_of(ledger, run, path, kind, is_errors=path != output):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import Ledger, LedgerFiles
 from orchestrator.settings import run_request
 
 
@@ -18,14 +18,15 @@ async def rescuing(ledger: Ledger) -> AsyncIterator[None]:
     try:
         yield
     except Exception as error:
-        if (missing := ledger.place.missing()) is not None:
-            raise await _misplaced(ledger, missing) from error
+        if isinstance(ledger.place, LedgerFiles) and (missing := ledger.place.missing()) is not None:
+            raise await _misplaced(ledger, ledger.place, missing) from error
+        if (lost := ledger.place.lost()) is not None:
+            raise StorageError(lost) from error
         raise
 
 
-async def _misplaced(ledger: Ledger, missing: Path) -> StorageError:
+async def _misplaced(ledger: Ledger, place: LedgerFiles, missing: Path) -> StorageError:
     """Why the run ends, and where its data is. What is nowhere as a whole is written out: see `saved`."""
-    place = ledger.place
     told = f"{missing}: gone, or another file, while this run worked with it; nothing more was sent."
     if place.is_whole:
         return StorageError(f"{told} The ledger is unharmed: give the same command again")
@@ -34,16 +35,15 @@ async def _misplaced(ledger: Ledger, missing: Path) -> StorageError:
         return StorageError(
             f"{told} The ledger is now {moved_to}: move it back, or go on with {run_request.LEDGER} {moved_to}"
         )
-    copy = await saved(ledger)
+    copy = await saved(ledger, place.path)
     if copy is None:
         return StorageError(f"{told} No copy could be saved: no folder takes it. Restore the ledger from a backup")
     kept = "" if moved_to is None else f" Part of it is now {moved_to}, which is not to be used."
     return StorageError(f"{told}{kept} All of it was saved as {copy}: go on with {run_request.LEDGER} {copy}")
 
 
-async def saved(ledger: Ledger) -> Path | None:
-    """Writes the ledger as it is open to a new file: beside its place, else in the current or a temporary folder."""
-    path = ledger.place.path
+async def saved(ledger: Ledger, path: Path) -> Path | None:
+    """Writes the ledger as it is open to a new file: beside its `path`, else in the current or a temporary folder."""
     name = f"{path.name}.rescued-{datetime.fromtimestamp(ledger.now() / 1_000_000, UTC):%Y%m%dT%H%M%SZ}"
     for folder in (path.parent, Path.cwd, tempfile.gettempdir):
         copy: Path | None = None

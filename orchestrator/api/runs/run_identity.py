@@ -198,7 +198,7 @@ async def check_not_local(run: Run, ledger: Ledger) -> None:
     if run.service_url == LOCAL:
         held_by = await ledger.holder() or "another process"
         raise LedgerBusyError(
-            f"{ledger.path}: {held_by} works on this ledger, and cannot run {run.endpoint} of {run.name} for"
+            f"{ledger.address}: {held_by} works on this ledger, and cannot run {run.endpoint} of {run.name} for"
             f" this one; wait for it, stop it, or use another {run_request.LEDGER}"
         )
 

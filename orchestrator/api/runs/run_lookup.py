@@ -29,8 +29,12 @@ async def run_named(ledger: Ledger, name: str | None, *, not_accepted: bool = Fa
     if len(found) == 1 and (run := await ledger.runs.named(found[0])) is not None:
         return run
     if name is None:
-        raise UsageError(f"{ledger.path}: name the run that you mean; there is: {_listed(known)}")
-    raise ambiguous_name("run", name, ledger.path, found) if found else unknown_name("run", name, ledger.path, known)
+        raise UsageError(f"{ledger.address}: name the run that you mean; there is: {_listed(known)}")
+    raise (
+        ambiguous_name("run", name, ledger.address, found)
+        if found
+        else unknown_name("run", name, ledger.address, known)
+    )
 
 
 def unknown_name(what: str, name: str, ledger: LedgerAddress, known: Sequence[str]) -> UsageError:

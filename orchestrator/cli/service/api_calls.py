@@ -47,19 +47,22 @@ async def reach(endpoint: str, account: "Account", choices: Choices) -> tuple["E
     shown = Shown(as_json, quiet=as_json or choices.is_on(command_flags.QUIET))
     ledger = choices.ledger
 
-    def say_within() -> None:
+    async def say_within() -> None:
         jobs.on_request(None)
-        if may_exist(ledger) and _worked_on_by(ledger):
+        if may_exist(ledger) and await _worked_on_by(ledger):
             shown.say(WITHIN)
 
     jobs.on_request(say_within)
     return jobs, shown
 
 
-def _worked_on_by(ledger: LedgerAddress) -> str | None:
+async def _worked_on_by(ledger: LedgerAddress) -> str | None:
     from orchestrator.api.inspect.status import worked_on_by
 
-    return worked_on_by(ledger)
+    try:
+        return await worked_on_by(ledger)
+    except OrchestratorError:  # who asks the service by hand can do without
+        return None
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class CheckedCalls:
     def __init__(self, api: ServerlessEndpoint, sleep: Sleep) -> None:
         self.api = api
         self._sleep = sleep
-        self.notify: Callable[[], None] | None = None
+        self.notify: Callable[[], Awaitable[None]] | None = None
         """Called whenever a request is about to wait for its turn."""
 
     async def asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
@@ -82,7 +82,7 @@ class CheckedCalls:
         """The same for what `send` sends. `is_question`: it changes nothing, although others of its operation do."""
         with errors_about(doing, "" if is_question else CONSEQUENCES.get(operation, "")):
             if self.notify is not None:
-                self.notify()
+                await self.notify()
             answer = await send(await self.api.limiter.permit(operation))
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 refusal = read_refusal(answer, redactor)

@@ -8,7 +8,7 @@ either, once its answer was cut off: the service hands out each chunk once.
 Everything waits for its turn within the limits. The calls below, `ServerlessEndpoint`, leave all of this to the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -88,8 +88,8 @@ class EndpointJobs:
         """Its batches: the service's own Batch, which is a beta."""
         return EndpointBatches(self._calls)
 
-    def on_request(self, notify: Callable[[], None] | None) -> None:
-        """`notify` is called whenever a request is about to wait for its turn; nothing of a call can be refused here
+    def on_request(self, notify: Callable[[], Awaitable[None]] | None) -> None:
+        """`notify` is awaited whenever a request is about to wait for its turn; nothing of a call can be refused here
         after that.
         """
         self._calls.notify = notify

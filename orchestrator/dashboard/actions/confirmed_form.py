@@ -65,7 +65,7 @@ class ConfirmedForm:
         """The page that asks for confirmation, or, once that is given, where it was asked from."""
         fields = request.fields
         form = fields.get(FORM, "") if _FORM_ID.fullmatch(fields.get(FORM, "")) else ""
-        async with looking_at(request.ledger.path, request.dependencies) as opened:
+        async with looking_at(request.ledger.address, request.dependencies) as opened:
             if form and (known := await opened.actions.of_form(form)) is not None:
                 return self._back(request, known.id)
             proposal = await self._proposed(request, opened)
@@ -101,7 +101,7 @@ class ConfirmedForm:
             raise
         except UsageError as error:
             await _refused(request, given, proposal, message_of(error))
-        async with looking_at(request.ledger.path, request.dependencies) as opened:
+        async with looking_at(request.ledger.address, request.dependencies) as opened:
             known = await opened.actions.of_form(form)
         return self._back(request, None if known is None else known.id)
 
@@ -165,7 +165,7 @@ def _objection(proposal: Proposal, fields: Mapping[str, str], form: str) -> str:
 
 async def _refused(request: FormRequest, given: Dependencies, proposal: Proposal, why: str) -> None:
     """Writes that it was refused, unless whoever refused it has."""
-    async with beside(request.ledger.path, given) as opened:
+    async with beside(request.ledger.address, given) as opened:
         try:
             await opened.actions.note(given.asked, proposal.act, Ended(why, is_refused=True))
         except AskedBefore:

@@ -14,4 +14,4 @@ async def asked_action(reader: LedgerReader, number: str) -> ActionLine | None:
     if not (number.isascii() and number.isdigit() and len(number) <= NUMBER_CHARS):
         return None
     async with reader.borrowed() as ledger:
-        return await action_line(ledger, reader.holder(), int(number))
+        return await action_line(ledger, await ledger.holder(), int(number))

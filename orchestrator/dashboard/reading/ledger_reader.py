@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.clock import Clock
 from orchestrator.errors import OrchestratorError, TookTooLongError, message_of
-from orchestrator.ledger import Connect, Ledger, holder, no_ledger, read_ledger
+from orchestrator.ledger import Connect, Ledger, no_ledger, read_ledger
 from orchestrator.settings.addresses.companions import file_identity
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
@@ -65,24 +65,32 @@ class LedgerReader:
         """The ledger, for one page. Raises `UnreadableError`, also where it turns out to be damaged, and
         `TookTooLongError`.
         """
-        async with self._places:
-            current = await self._fitting()
-            current.users += 1
-            try:
-                yield current.ledger
-            finally:
-                current.users -= 1
-                if current.is_over and not current.users:
-                    await current.closing.aclose()
+        async with self._places, self._used() as ledger:
+            yield ledger
+
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator[Ledger]:
+        current = await self._fitting()
+        current.users += 1
+        try:
+            yield current.ledger
+        finally:
+            current.users -= 1
+            if current.is_over and not current.users:
+                await current.closing.aclose()
 
     async def version(self) -> Version:
         """That of what is open. Raises as `borrowed` does."""
         current = await self._fitting()
         return Version(current.number, await current.ledger.commits_of_others())
 
-    def holder(self) -> str | None:
-        """Who works on it, as text."""
-        return holder(self.path)
+    async def holder(self) -> str | None:
+        """Who works on it, as text; None where nobody does, or it does not tell."""
+        try:
+            async with self._used() as ledger:
+                return await ledger.holder()
+        except OrchestratorError:
+            return None
 
     async def aclose(self) -> None:
         """Closes what is open."""

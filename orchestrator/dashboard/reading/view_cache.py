@@ -65,7 +65,7 @@ class ViewCache(Generic[V]):
             if cached is not None and await self._holds(place, cached):
                 return cached
             version = await self._reader.version()  # before the view: what comes between is looked at once more
-            now, holder = self._clock.now(), self._reader.holder()
+            now, holder = self._clock.now(), await self._reader.holder()
             place.cached = CachedView(await compute(now, holder), now, holder)
             place.version = version
             return place.cached

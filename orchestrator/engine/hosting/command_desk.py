@@ -39,7 +39,7 @@ class CommandDesk(CommandInbox):
         """The number of the last command that was asked before this engine was there."""
 
         self._is_tick_asked = False
-        self.watch = LedgerWatch(ledger.commits_of_others, missing=ledger.place.missing, every_s=watch_every_s)
+        self.watch = LedgerWatch(ledger.commits_of_others, place=ledger.place, every_s=watch_every_s)
         self.watch.subscribe(self._look)
         self.watch.subscribe(self.on_change)
         endpoints = host.endpoints

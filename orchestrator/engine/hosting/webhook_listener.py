@@ -53,7 +53,7 @@ class WebhookListener:
 
         self.webhooks: Webhooks | None = None
         if connection.listen is not None:
-            self._bind(ledger.path, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
+            self._bind(ledger.address, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
 
     def _bind(
         self,

@@ -8,7 +8,6 @@ reads such rows. What changed is theirs to find out: to be woken says "look agai
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import anyio
 from anyio.abc import TaskStatus
@@ -16,6 +15,7 @@ from anyio.abc import TaskStatus
 from orchestrator.core.samples.buckets import LAG_BOUNDS_S, GrowingHistogram
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.errors import StorageError
+from orchestrator.ledger import LedgerPlace
 
 log = logging.getLogger(__name__)
 
@@ -23,22 +23,22 @@ log = logging.getLogger(__name__)
 class LedgerWatch:
     """Wakes its subscribers once when it starts and after each commit of another process.
 
-    `version` is the ledger's `commits_of_others`; it may raise `StorageError`. `missing` tells which of its files
-    is not in its place any more.
+    `version` is the ledger's `commits_of_others`; it may raise `StorageError`. `place` tells whether the ledger is
+    still ours to work on.
     """
 
     def __init__(
         self,
         version: Callable[[], Awaitable[int]],
         *,
-        missing: Callable[[], Path | None] = lambda: None,
+        place: LedgerPlace | None = None,
         every_s: float = ASK_EVERY_S,
     ) -> None:
         self._version = version
-        self._missing = missing
+        self._place = place
         self._every_s = every_s
         self.lost = anyio.Event()
-        """Set once a file of the ledger is missing; nothing is watched from then on."""
+        """Set once the ledger is lost; nothing is watched from then on."""
 
         self.lag = GrowingHistogram(LAG_BOUNDS_S)
         """By how much it was woken later than it had asked to be: so late is the event loop."""
@@ -55,7 +55,7 @@ class LedgerWatch:
         is_told = False
         task_status.started()
         loop = asyncio.get_running_loop()
-        while self._missing() is None:
+        while not await self._is_lost():
             try:
                 version = await self._version()
             except StorageError as error:
@@ -71,6 +71,12 @@ class LedgerWatch:
             await anyio.sleep(self._every_s)
             self.lag.add(loop.time() - due_s)
         self.lost.set()
+
+    async def _is_lost(self) -> bool:
+        if self._place is None:
+            return False
+        await self._place.look()
+        return self._place.lost() is not None
 
     def _wake_all(self) -> None:
         for wake in self._subscribers:

@@ -8,6 +8,13 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.errors import UsageError
+from orchestrator.installation import missing_package
+from orchestrator.ledger.postgres.connect_errors import connect_errors
+from orchestrator.ledger.postgres.server_access import arguments
+from orchestrator.ledger.postgres.server_checks import check_server
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
+
 Settings = Mapping[str, str]
 Driver = Any
 """A connection of the driver's, `asyncpg.Connection`, which has no types."""
@@ -38,7 +45,6 @@ what was sent has not arrived for so long, the system closes the connection.
 """
 
 ALWAYS: Final[Settings] = {
-    "application_name": "orchestrator",
     "jit": "off",  # compiling takes longer than any statement of ours
     "synchronous_commit": "on",
     "tcp_keepalives_idle": str(SILENT_S),
@@ -50,17 +56,30 @@ ALWAYS: Final[Settings] = {
 }
 
 
-def connecting(url: str) -> Connect:
-    """The ordinary way to connect to the database at `url`."""
-    import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
+def connecting(url: LedgerUrl, *, label: str = "orchestrator") -> Connect:
+    """The ordinary way to connect to the database at `url`; the server shows connections by their `label`.
+
+    Raises `UsageError` where the driver is missing. A connection raises `StorageError` where nobody can be reached, and
+    `UsageError` for a server to which no ledger can be trusted.
+    """
+    try:
+        import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
+    except ImportError:
+        raise UsageError(missing_package("postgresql://", "asyncpg", "postgres")) from None
 
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
-        return await asyncpg.connect(
-            url,
-            server_settings=dict(settings),
-            timeout=bounds.connected_s,
-            command_timeout=bounds.answered_s,
-        )
+        with connect_errors(url):
+            driver = await asyncpg.connect(
+                **arguments(url, {"application_name": label, **ALWAYS, **settings}),
+                timeout=bounds.connected_s * len(url.hosts),
+                command_timeout=bounds.answered_s,
+            )
+            try:
+                await check_server(driver, url)
+            except BaseException:
+                driver.terminate()
+                raise
+        return driver
 
     return connect
 

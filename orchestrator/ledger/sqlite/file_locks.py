@@ -12,14 +12,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
+from orchestrator.ledger.holder_text import left_behind, since_then, who_and_since
 from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
-from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
 """File systems on which neither the lock nor SQLite's write-ahead log can be trusted."""
@@ -33,9 +32,6 @@ SIGNATURE_BYTES_MAX: Final = 1_000
 LOCK_TRIES: Final = 5
 LOCK_PAUSE_S: Final = 0.02
 
-SINCE: Final = " since "
-SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
-
 MOUNTS: Final = Path("/proc/self/mounts")
 
 _loops: Final[dict[tuple[int, int], asyncio.AbstractEventLoop]] = {}
@@ -47,13 +43,13 @@ def dispatcher_lock(ledger: Path, *, now: int, doing: str = "") -> Iterator[None
     """Holds the ledger's lock while the block runs; `doing` is for those who ask what its holder does.
 
     Raises `LedgerBusyError`, which says who holds it, and `UsageError` on a network file system or an unusable folder,
-    and where it is held by a part of this process that has ended (see `refuse_abandoned`).
+    and where it is held by a part of this process that has ended (see `refuse_abandoned_file`).
     """
     path = companion_of(ledger, Companion.LOCK)
     refuse_network_file_system(path.parent)
     with _opened(path) as descriptor:
         if not _locked(descriptor):
-            refuse_abandoned(ledger)
+            refuse_abandoned_file(ledger)
             raise LedgerBusyError(_held_by(ledger, descriptor))
         _sign(descriptor, now, doing)
         _forget_dead_intakes(ledger)
@@ -71,7 +67,7 @@ def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
     while True:
         with _opened(path) as descriptor:
             if not lock_if_free(descriptor):
-                _refuse_abandoned(path, f"no rows can be read for the run {run!r}:")
+                _refuse_left(path, f"no rows can be read for the run {run!r}:")
                 raise IntakeBusyError(f"{_text(descriptor)} is reading rows for the run {run!r}")
             if not _is_at(path, descriptor):
                 continue  # its last holder has removed it after we had opened it: what is there now is another one
@@ -100,29 +96,20 @@ def _known(descriptor: int) -> Iterator[None]:
         _loops.pop(key, None)
 
 
-def is_locked_here(ledger: LedgerAddress) -> bool:
+def is_file_locked_here(ledger: Path) -> bool:
     """Whether it is this very process that holds the ledger's lock."""
     return _loop_of(companion_of(ledger, Companion.LOCK)) is not None
 
 
-def refuse_abandoned(ledger: LedgerAddress) -> None:
-    """Raises `UsageError` where this process holds the ledger's lock in an event loop that is closed.
-
-    What worked there was not ended, only left: its connections and its listener are open, and nothing can end them any
-    more. Nobody else can go on before the process ends.
-    """
-    _refuse_abandoned(companion_of(ledger, Companion.LOCK), f"{ledger}:")
+def refuse_abandoned_file(ledger: Path) -> None:
+    """Raises `UsageError` where this process holds the ledger's lock in a closed event loop; see `left_behind`."""
+    _refuse_left(companion_of(ledger, Companion.LOCK), f"{ledger}:")
 
 
-def _refuse_abandoned(path: Path, what: str) -> None:
+def _refuse_left(path: Path, what: str) -> None:
     loop = _loop_of(path)
     if loop is not None and loop.is_closed():
-        raise UsageError(
-            f"{what} this program holds it already, in an event loop that was closed before the `async with` block of"
-            " its Orchestrator was left: nothing of it goes on, and it lets go with the program only. End the program"
-            " (in a notebook, restart the kernel) and run it again; nothing is lost. Leave the block before the loop is"
-            " closed, or use orchestrator.map"
-        )
+        raise left_behind(what)
 
 
 def _loop_of(path: Path) -> asyncio.AbstractEventLoop | None:
@@ -149,10 +136,10 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _sign(descriptor: int, now: int, doing: str = "") -> None:
-    since = datetime.fromtimestamp(now / SECOND_US, UTC).strftime(SINCE_FORMAT)
+    text = since_then(f"process {os.getpid()}{doing and f' ({doing})'}", now)
     with suppress(OSError):  # a full disk: the lock holds without its text
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()}{doing and f' ({doing})'}{SINCE}{since}\n".encode(), 0)
+        os.pwrite(descriptor, f"{text}\n".encode(), 0)
 
 
 def _text(descriptor: int) -> str:
@@ -216,16 +203,6 @@ def locked_since(ledger: LedgerAddress) -> int | None:
         return who_and_since(companion_of(ledger, Companion.LOCK).read_text())[1]
     except (OSError, ValueError):
         return None
-
-
-def who_and_since(text: str) -> tuple[str, int | None]:
-    """The two parts of what `holder` says: who it is, and since when (microseconds UTC); None: it does not tell."""
-    who, _, since = text.rpartition(SINCE)
-    try:
-        begun = datetime.strptime(since.strip(), SINCE_FORMAT).replace(tzinfo=UTC)
-    except ValueError:
-        return text, None
-    return who, int(begun.timestamp()) * SECOND_US
 
 
 def refuse_second_name(ledger: Path) -> None:

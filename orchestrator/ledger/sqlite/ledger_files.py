@@ -34,6 +34,14 @@ class LedgerFiles:
                 return self._file(suffix)
         return None
 
+    def lost(self) -> str | None:
+        """That one of them is not in its place any more; None where all are."""
+        missing = self.missing()
+        return None if missing is None else f"{missing} is not in its place any more"
+
+    async def look(self) -> None:
+        """Nothing: the system tells at once."""
+
     @property
     def is_whole(self) -> bool:
         """Whether all that SQLite needs is in its place: what is missing, if anything, is ours."""

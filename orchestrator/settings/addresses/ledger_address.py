@@ -74,9 +74,12 @@ class LedgerUrl(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         user = f"{quote(self.user, safe='')}@" if self.user else ""
+        hosts, folder = ",".join(map(str, self.hosts)), self.hosts[0]
         options = {**({"schema": self.schema} if self.schema != SCHEMA else {}), **self.tls}
+        if self.hosts == (LedgerHost(folder.name),) and folder.name.startswith("/"):
+            hosts, options = "", {"host": folder.name, **options}
         return (
-            f"postgresql://{user}{','.join(map(str, self.hosts))}/{quote(self.database, safe='')}"
+            f"postgresql://{user}{hosts}/{quote(self.database, safe='')}"
             f"{'?' if options else ''}{urlencode(options, safe='/')}"
         )
 

@@ -86,10 +86,8 @@ def parse_run_name(text: str) -> str:
 
 
 def parse_ledger(text: str) -> LedgerAddress:
-    """The file of a ledger. Raises `ValueError` for one on a server, too: nothing works on such a one yet."""
-    if is_object_url(text):
-        raise ValueError(f"{parse_ledger_url(text)}: a ledger on a server cannot be used yet; name a file")
-    return parse_path(text)
+    """A ledger on a server, by its URL, or in a file, by its path. Raises `ValueError`."""
+    return parse_ledger_url(text) if is_object_url(text) else parse_path(text)
 
 
 def parse_path(text: str) -> Path:

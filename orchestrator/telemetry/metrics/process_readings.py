@@ -4,7 +4,6 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 from orchestrator import __version__
@@ -13,6 +12,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of
 from orchestrator.telemetry.metrics.endpoint_readings import distribution, seconds
 from orchestrator.telemetry.metrics.readings import Readings
 
@@ -50,10 +50,10 @@ def _add_webhooks(counted: Mapping[str, int], into: Readings) -> None:
         into.add("webhooks_total", result, value=n)
 
 
-def read_files(path: Path, into: Readings) -> None:
+def read_files(ledger: LedgerAddress, into: Readings) -> None:
     """Adds how large the ledger is, and how much room its disk has."""
     for name, suffix in _FILES:
-        file = companion_of(path, suffix)
+        file = companion_of(ledger, suffix)
         into.add("ledger_size_bytes", name, value=file.stat().st_size if file.exists() else 0)
-    into.add("disk_free_bytes", value=shutil.disk_usage(path.parent).free)
+    into.add("disk_free_bytes", value=shutil.disk_usage(folder_of(ledger)).free)
     into.add("build_info", __version__, SCHEMA_VERSION, value=1)

@@ -71,7 +71,7 @@ async def test_check_shows_five_fires_with_their_paths_and_makes_no_ledger(desk:
             "caption.output": f"{desk.folder}/out/captions@20260101T013000Z.jsonl",
         },
     )
-    assert not is_made(desk.ledger)
+    assert not await is_made(desk.ledger)
 
 
 async def test_a_pipeline_without_a_schedule_shows_what_a_flow_of_now_would_be(desk: Desk) -> None:
@@ -150,7 +150,7 @@ async def test_where_one_file_is_wrong_none_is_recorded(desk: Desk, text: str, w
     with pytest.raises(UsageError) as raised:
         await desk.apply(CAPTIONS.replace("captions", "others"), text)
     assert why in str(raised.value)
-    assert not is_made(desk.ledger)
+    assert not await is_made(desk.ledger)
 
 
 async def test_two_files_of_one_name_are_refused(desk: Desk) -> None:

@@ -61,7 +61,7 @@ async def test_whose_an_object_is_no_store_is_asked(tmp_path: Path, url: str, is
     settings = RunSettings(output="s3://bucket/out.jsonl", cli_defaults={"split": ("100",)})
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, settings=settings)
-        assert owner_of(ObjectUrl(url), [run], None, ledger.path) == (run if is_its else None)
+        assert owner_of(ObjectUrl(url), [run], None, ledger.address) == (run if is_its else None)
 
 
 class Meddling(Silence):

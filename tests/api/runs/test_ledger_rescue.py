@@ -44,7 +44,7 @@ async def test_a_copy_holds_all_that_was_committed_and_overwrites_nothing(folder
     async with opened(folder / "l.db") as ledger:
         await a_run(ledger, 3)
         whole = dump(folder / "l.db")
-        assert ledger.place.missing() is None
+        assert ledger.place.lost() is None
         deleted(folder)
         first, second = await told(ledger), await told(ledger)
 

@@ -97,7 +97,7 @@ async def test_a_commit_of_somebody_else_is_another_version(ledger: Path) -> Non
 
 async def test_nothing_can_be_written_through_it(ledger: Path) -> None:
     async with reader_of(ledger) as reader, reader.borrowed() as opened:
-        for door in (opened._database.writing, opened._database.reading):
+        for door in (opened._site.database.writing, opened._site.database.reading):
             with pytest.raises(Exception, match=r"readonly|read-only"):
                 async with door() as connection:
                     await connection.execute(text("DELETE FROM runs"))
@@ -110,7 +110,7 @@ async def test_a_question_that_takes_too_long_is_really_ended(ledger: Path) -> N
     async with reader_of(ledger) as reader, reader.borrowed() as opened:
         with anyio.fail_after(60):
             with pytest.raises(TookTooLongError):
-                await opened._database.asked(text(ENDLESS), None, lambda found: found.scalar_one())
+                await opened._site.database.asked(text(ENDLESS), None, lambda found: found.scalar_one())
             assert await opened.runs.all() == [], "its connection answers the next question"
 
 

@@ -12,6 +12,7 @@ from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply
+from orchestrator.settings.addresses.ledger_address import file_of
 from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
@@ -302,7 +303,7 @@ async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(
                 await anyio.sleep(0.25)
 
         tasks.start_soon(notice)
-        with dispatcher_lock(p.ledger.path, now=p.clock.now()):
+        with dispatcher_lock(file_of(p.ledger.address), now=p.clock.now()):
             acknowledged = await (await followed_run(p.ledger, p.run, p.clock, SilentConsole())).ask()
         assert (acknowledged.outcome, replies) == ("it is served", [])
         tasks.cancel_scope.cancel()

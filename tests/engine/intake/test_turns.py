@@ -29,7 +29,7 @@ class Desk:
 
     @asynccontextmanager
     async def turn(self, name: str) -> AsyncIterator[Run]:
-        hold = Dependencies().holding_intakes(self.ledger.path)
+        hold = Dependencies().holding_intakes(self.ledger.address)
         async with turn_to_take_in(self.ledger, name, hold=hold, say=self.said.append, stop=self.stop):
             known = await self.ledger.runs.named(name)
             yield known or await self.ledger.runs.create(

@@ -5,10 +5,9 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from orchestrator.ledger.postgres.connection import connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
-from tests.postgres.databases import Databases
+from tests.postgres.databases import Databases, plain_connections
 
 OpenDatabase = Callable[..., ServerDatabase]
 
@@ -26,7 +25,7 @@ async def connected(url: str) -> AsyncIterator[OpenDatabase]:
     async with AsyncExitStack() as opened:
 
         def connect(patience_s: float | None = None) -> ServerDatabase:
-            database = ServerDatabase("ledger", connecting(url), metadata, patience_s=patience_s)
+            database = ServerDatabase("ledger", plain_connections(url), metadata, patience_s=patience_s)
             opened.push_async_callback(database.aclose)
             return database
 

@@ -9,8 +9,10 @@ import pytest
 
 from orchestrator.clock import SystemClock
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.opening import open_server_ledger
+from orchestrator.ledger.opening import open_ledger
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.ledger.ledgers import a_run
+from tests.postgres.databases import plain_connections
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +60,8 @@ async def test_readers_beside_six_writers_skip_nothing(url: str, transactions: i
         committed.update(await write(url, transactions, random.Random(seed)))
 
     async with (
-        open_server_ledger(url, clock=SystemClock()) as ledger,
-        open_server_ledger(url, clock=SystemClock()) as other,
+        open_ledger(parse_ledger_url(url), clock=SystemClock(), connect=plain_connections(url)) as ledger,
+        open_ledger(parse_ledger_url(url), clock=SystemClock(), connect=plain_connections(url)) as other,
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.writer.serve)

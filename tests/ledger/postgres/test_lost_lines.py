@@ -11,13 +11,16 @@ from sqlalchemy import Result, text
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerUnavailableError, LostCommitsError, StorageError
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.postgres.connection import connecting, server_driver
+from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.ledger.transactions.patience import Trouble
 from orchestrator.ledger.transactions.repository import Access, Repository, asked_again
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.ledger.postgres.conftest import OpenDatabase
+from tests.postgres.databases import plain_connections
 from tests.postgres.interrupted_commits import BOUNDS, FATES, Judged, interrupted
 from tests.postgres.proxy import AtCommit, Proxy, proxied
 
@@ -44,15 +47,23 @@ async def names(database: ServerDatabase) -> list[str]:
 @asynccontextmanager
 async def behind(proxy: Proxy) -> AsyncIterator[ServerDatabase]:
     """Doors to a ledger behind `proxy`, with little time for an answer."""
-    database = ServerDatabase("ledger", connecting(proxy.url), metadata, bounds=BOUNDS)
+    database = ServerDatabase("ledger", plain_connections(proxy.url), metadata, bounds=BOUNDS)
     yield database
     await database.aclose()
+
+
+class _Site(ServerSite):
+    """That of a ledger whose `database` is open."""
+
+    def __init__(self, database: ServerDatabase) -> None:
+        super().__init__(parse_ledger_url("postgresql://here/d"), connect=plain_connections(""))
+        self._database = database
 
 
 @asynccontextmanager
 async def at_work(database: ServerDatabase, seconds: float = math.inf) -> AsyncIterator[Ledger]:
     """A ledger whose writer is at work, and which is waited for."""
-    ledger = Ledger(database, SystemClock())
+    ledger = Ledger(_Site(database), SystemClock())
     ledger.patience.seconds = seconds
     async with anyio.create_task_group() as tasks:
         await tasks.start(ledger.writer.serve)
@@ -116,7 +127,7 @@ async def test_a_view_that_was_cut_is_taken_anew(url: str, is_reset: bool) -> No
 
 async def test_on_a_line_that_is_dead_everything_ends_also_the_closing(url: str) -> None:
     async with proxied(url) as proxy:
-        database = ServerDatabase("ledger", connecting(proxy.url), metadata, bounds=BOUNDS)
+        database = ServerDatabase("ledger", plain_connections(proxy.url), metadata, bounds=BOUNDS)
         async with database.writing() as connection:
             await connection.execute(ADD, {"name": "a"})
         assert await names(database) == ["a"]

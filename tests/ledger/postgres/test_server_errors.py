@@ -10,6 +10,7 @@ from orchestrator.ledger.postgres.connection import connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.server_errors import server_errors
 from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 
 pytestmark = pytest.mark.anyio
 
@@ -49,16 +50,17 @@ def test_a_defect_of_ours_passes_as_it_is(defect: Exception) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"path": "/nothing"}, 'cannot use the ledger (database "nothing" does not exist); create the database'),
-        ({"netloc": "stranger@"}, 'cannot use the ledger (role "stranger" does not exist); check the role'),
+        ({"path": "/nothing"}, 'cannot reach the ledger (database "nothing" does not exist); create the database'),
+        ({"netloc": "stranger@"}, 'cannot reach the ledger (role "stranger" does not exist); check the role'),
         ({"netloc": "me@127.0.0.1:1", "query": ""}, "cannot reach the ledger ("),
     ],
     ids=["no database", "no role", "no server"],
 )
 async def test_who_cannot_connect_is_told_why(url: str, changed: dict[str, str], told: str) -> None:
-    database = ServerDatabase("ledger", connecting(urlsplit(url)._replace(**changed).geturl()), metadata)
+    url = urlsplit(url)._replace(**changed).geturl()
+    database = ServerDatabase("ledger", connecting(parse_ledger_url(url)), metadata)
     for question in (database.structure, database.open_readers):
         with pytest.raises(StorageError) as caught:
             await question()
-        assert str(caught.value).startswith(f"ledger: {told}")
+        assert f"{parse_ledger_url(url)}: {told}" in str(caught.value)
     await database.aclose()

@@ -8,12 +8,11 @@ from sqlalchemy import Index, Result, text
 
 from orchestrator.errors import LedgerVersionError
 from orchestrator.ledger.migrations import migrate_server
-from orchestrator.ledger.postgres.connection import connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.tables import OWN_INDEXES
 from orchestrator.ledger.schema.job_tables import GIVEN_UP, SCHEMA_VERSION, metadata, values_check
 from tests.ledger.postgres.conftest import OpenDatabase
-from tests.postgres.databases import Databases
+from tests.postgres.databases import Databases, plain_connections
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +62,7 @@ def empty_url(databases: Databases) -> Iterator[str]:
 
 
 async def test_who_come_at_once_make_the_tables_once_and_those_of_a_newer_program_are_refused(empty_url: str) -> None:
-    both = [ServerDatabase("ledger", connecting(empty_url), metadata) for _ in range(2)]
+    both = [ServerDatabase("ledger", plain_connections(empty_url), metadata) for _ in range(2)]
     async with anyio.create_task_group() as tasks:
         for each in both:
             tasks.start_soon(migrate_server, each)

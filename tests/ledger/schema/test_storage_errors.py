@@ -108,7 +108,7 @@ async def test_a_ledger_has_all_its_connections_from_the_start(tmp_path: Path) -
         with no_file_left():
             async with AsyncExitStack() as at_once:
                 for _ in range(READERS_MAX):
-                    connection = await at_once.enter_async_context(ledger._database.reading())
+                    connection = await at_once.enter_async_context(ledger._site.database.reading())
                     assert await Runs(ledger.jobs._access.within(connection)).all() == []
 
 

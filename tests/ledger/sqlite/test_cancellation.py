@@ -15,6 +15,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.settings.addresses.ledger_address import file_of
 from tests.factories import STEPS, S
 from tests.ledger.ledgers import a_run, dump, jobs_now
 from tests.simulation.clock import EPOCH_AT
@@ -117,7 +118,7 @@ async def test_a_ledger_is_read_beside_the_one_who_works_on_it(tmp_path: Path) -
 async def test_a_reader_cannot_write(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with really_opened(path) as ledger:
-        database = Database(ledger.path)
+        database = Database(file_of(ledger.address))
         with pytest.raises(StorageError, match="read-only"):
             async with database.reading() as connection:
                 await connection.execute(text("DELETE FROM runs"))

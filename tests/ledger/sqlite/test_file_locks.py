@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
+from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.sqlite.file_locks import (
     NETWORK_FILE_SYSTEMS,
     dispatcher_lock,
     holder,
     intake_lock,
     refuse_network_file_system,
-    who_and_since,
 )
 from tests.simulation.clock import EPOCH_AT
 

@@ -150,7 +150,7 @@ async def test_pages_of_large_outputs_are_not_kept(tmp_path: Path) -> None:
 
 
 async def writers_connection(ledger: Ledger) -> aiosqlite.Connection:
-    database = ledger._database
+    database = ledger._site.database
     assert isinstance(database, Database)
     async with database._writer.connect() as connection:
         raw = (await connection.get_raw_connection()).driver_connection

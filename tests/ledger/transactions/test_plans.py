@@ -20,6 +20,7 @@ from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
 from orchestrator.ledger.sqlite.statements import SQLiteGuarded
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply_transitions
+from orchestrator.settings.addresses.ledger_address import file_of
 from orchestrator.units import DAY_US, MIB
 from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
@@ -45,7 +46,7 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
         await question(ledger)
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-    with closing(sqlite3.connect(ledger.path)) as connection:
+    with closing(sqlite3.connect(file_of(ledger.address))) as connection:
         return [row[3] for sql, values in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
 
 

@@ -216,8 +216,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="as many pages as there are tabs read at once",
         path="orchestrator/dashboard/reading/ledger_reader.py::LedgerReader.borrowed",
-        old="async with self._places:",
-        new="async with anyio.Semaphore(1):",
+        old="async with self._places, self._used() as ledger:",
+        new="async with anyio.Semaphore(1), self._used() as ledger:",
         tests=(f"{_READER}::test_no_more_pages_are_read_at_once_than_there_are_connections",),
     ),
     Fault(

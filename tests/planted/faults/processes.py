@@ -162,7 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="readers of the ledger are opened when they are needed",
         path="orchestrator/ledger/ledger.py::Ledger.prepare",
-        old="await self._database.open_readers()",
+        old="await self._site.database.open_readers()",
         new="",
         tests=("tests/ledger/schema/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
     ),

@@ -109,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run replaces a file that has appeared while it went on",
         path="orchestrator/api/runs/file_owners.py::check_not_appeared",
-        old="if path == partial_of(output, ledger.path) or await to_thread.run_sync(_state, path) in (None, was):",
+        old="if path == partial_of(output, ledger.address) or await to_thread.run_sync(_state, path) in (None, was):",
         new="if True:",
         tests=("tests/api/runs/test_file_owners.py::test_a_run_does_not_replace_a_file_that_appears_while_it_goes_on",),
     ),

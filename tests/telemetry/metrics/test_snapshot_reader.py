@@ -12,6 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.ledger import Ledger, dispatcher_lock, holder
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
+from orchestrator.settings.addresses.ledger_address import file_of
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, OTHER, PIPELINES_MAX, RUNS_MAX
 from orchestrator.telemetry.metrics.prometheus_collector import exposed
@@ -52,7 +53,7 @@ async def a_ledger(tmp_path: Path, clock: VirtualClock | None = None) -> AsyncIt
 
 @contextmanager
 def at_work(ledger: Ledger) -> Iterator[None]:
-    with dispatcher_lock(ledger.path, now=ledger.now()):
+    with dispatcher_lock(file_of(ledger.address), now=ledger.now()):
         yield
 
 
@@ -126,7 +127,7 @@ async def test_a_run_is_done_when_its_page_says_that_it_is(tmp_path: Path) -> No
         await a_watched_ledger(ledger, runs=2)
         with at_work(ledger):
             found = await found_in(ledger)
-            shown = {each.run: each.verdict for each in await runs_now(ledger, holder(ledger.path))}
+            shown = {each.run: each.verdict for each in await runs_now(ledger, holder(ledger.address))}
         now_s = ledger.now() / SECOND_US
     for run, left_s in (("run-1-1", 3 * 10), ("run-1-2", 3 / (60 / 70))):  # singles are sent of one, all of the other
         verdict = shown[run]

@@ -12,6 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
+from orchestrator.settings.addresses.ledger_address import file_of
 from orchestrator.telemetry.traces.spans import SpanOf
 from orchestrator.telemetry.traces.trace_position import SentUntil, TracePosition, trace_position
 from orchestrator.telemetry.traces.trace_sender import TraceSender
@@ -45,7 +46,7 @@ class Taken:
 
 @asynccontextmanager
 async def sending(ledger: Ledger, taken: Taken, *, share: float = 1.0) -> AsyncIterator[None]:
-    with trace_position(ledger.path) as place:
+    with trace_position(ledger.address) as place:
         sender = TraceSender(ledger=ledger, place=place, share=share, send=taken.send)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sender.serve)
@@ -121,7 +122,7 @@ async def test_who_is_killed_before_it_is_written_down_sends_the_same_again(tmp_
         async with sending(ledger, first):
             pass
         await brought_to(ledger, State.SUCCEEDED, ledger.now(), job=1)
-        with trace_position(ledger.path) as place:
+        with trace_position(ledger.address) as place:
             killed = _KilledBeforeItWrites(place._descriptor, place._path)
             with pytest.raises(_Killed):
                 await TraceSender(ledger=ledger, place=killed, share=1.0, send=first.send).serve()
@@ -150,7 +151,7 @@ async def test_only_the_sampled_jobs_are_told_of(tmp_path: Path) -> None:
             for job in range(1, 41):
                 await brought_to(ledger, State.SUCCEEDED, ledger.now() + job, job=job)
             end = await ledger.reports.feed.end()
-            written = ledger.path.with_name("l.db.traces")
+            written = file_of(ledger.address).with_name("l.db.traces")
             await until(lambda: int(written.read_text().split()[0]) == end)
     assert 3 <= len(taken.named("job")) <= 25
 
@@ -164,7 +165,7 @@ async def test_where_events_were_deleted_their_numbers_that_are_given_again_are_
             pass
         sent = ledger.now() + SECOND_US
         await brought_to(ledger, State.SUCCEEDED, sent + SECOND_US, job=2)
-        with trace_position(ledger.path) as place:  # as it was left by an event of that number which was deleted
+        with trace_position(ledger.address) as place:  # as it was left by an event of that number which was deleted
             place.write(SentUntil(await ledger.reports.feed.end(), sent, 0, 0))
         async with sending(ledger, taken):
             await until(lambda: len(taken.named("job")) == 1)

@@ -33,9 +33,9 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
             kind=kind_shown(shows, kind),
             last_hour=late.parts.get(cluster_key(kind.cluster), (0,) * PARTS),
             where=where,
-            command=command_line(ledger.path, "retry", run.name, "--cluster", kind.cluster),
+            command=command_line(ledger.address, "retry", run.name, "--cluster", kind.cluster),
             where_retried=(retried := f"retried={kind.cluster}"),
-            cancel_command=command_line(ledger.path, "jobs", "cancel", run.name, "--where", retried),
+            cancel_command=command_line(ledger.address, "jobs", "cancel", run.name, "--where", retried),
         )
 
     return FailuresPage(
@@ -48,6 +48,6 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
         retried_executions=found.retried_executions,
         kinds=[shown(kind) for kind in found.clusters],
         counted_since=late.since,
-        command=command_line(ledger.path, "failures", run.name),
+        command=command_line(ledger.address, "failures", run.name),
         texts_hidden=are_texts_hidden(shows),
     )

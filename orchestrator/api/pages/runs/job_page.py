@@ -68,7 +68,7 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
         became=became,
         next_failed=await ledger.reports.failed_jobs.next(run.id, job.job),
         next_of_kind=None if kind is None else await ledger.reports.failed_jobs.next(run.id, job.job, kind=kind),
-        command=command_line(ledger.path, "jobs show", run.name, job.job.custom_id),
+        command=command_line(ledger.address, "jobs show", run.name, job.job.custom_id),
         texts_hidden=are_texts_hidden(shows),
     )  # fmt: skip
 

@@ -89,7 +89,7 @@ def _empty(ledger: Ledger, run: Run, asked: JobsAsked, shows: PayloadPolicy) -> 
         looked_at=None,
         can_retry=False,
         can_cancel=False,
-        command=command_line(ledger.path, "jobs list", run.name, *flags),
+        command=command_line(ledger.address, "jobs list", run.name, *flags),
         texts_hidden=are_texts_hidden(shows),
     )
 

@@ -26,7 +26,7 @@ async def report_content(ledger: Ledger, held_by: str | None, name: str, *, show
     return ReportContent(
         name=found.name,
         made_at=ledger.now(),
-        ledger=ledger.path.name,
+        ledger=ledger.address.name,
         flow=line,
         runs=[await run_page(ledger, held_by, run, shows=shows, window="all") for run in runs[:STAGES_MAX]],
         texts_hidden=are_texts_hidden(shows),
@@ -41,7 +41,7 @@ async def _named(ledger: Ledger, name: str) -> Run | Flow:
         return flow
     run = None if meant is None else await ledger.runs.named(meant)
     if run is None:
-        raise unknown_name("run or flow", name, ledger.path, [*runs, *flows])
+        raise unknown_name("run or flow", name, ledger.address, [*runs, *flows])
     return run
 
 

@@ -73,7 +73,7 @@ async def run_page(
         else tuple(msgspec.structs.replace(each, message=message_shown(shows, each.message)) for each in progress.jobs),
         charts=await run_charts(ledger, run, window=window, ended_at=ended_at),
         settings=settings_shown(run.settings),
-        command=command_line(ledger.path, "status", run.name),
+        command=command_line(ledger.address, "status", run.name),
         texts_hidden=are_texts_hidden(shows),
     )
 

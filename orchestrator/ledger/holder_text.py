@@ -1,0 +1,39 @@
+"""Who holds a ledger, and since when, as text for people."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from orchestrator.errors import UsageError
+from orchestrator.units import SECOND_US
+
+SINCE: Final = " since "
+SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
+
+
+def since_then(who: str, at: int) -> str:
+    """The text of `who` has held it since `at` (microseconds UTC)."""
+    return f"{who}{SINCE}{datetime.fromtimestamp(at / SECOND_US, UTC).strftime(SINCE_FORMAT)}"
+
+
+def who_and_since(text: str) -> tuple[str, int | None]:
+    """The two parts of what `holder` says: who it is, and since when (microseconds UTC); None: it does not tell."""
+    who, _, since = text.rpartition(SINCE)
+    try:
+        begun = datetime.strptime(since.strip(), SINCE_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return text, None
+    return who, int(begun.timestamp()) * SECOND_US
+
+
+def left_behind(what: str) -> UsageError:
+    """Says that this process holds `what` in an event loop that is closed.
+
+    What worked there was not ended, only left: its connections and its listener are open, and nothing can end them any
+    more. Nobody else can go on before the process ends.
+    """
+    return UsageError(
+        f"{what} this program holds it already, in an event loop that was closed before the `async with` block of"
+        " its Orchestrator was left: nothing of it goes on, and it lets go with the program only. End the program"
+        " (in a notebook, restart the kernel) and run it again; nothing is lost. Leave the block before the loop is"
+        " closed, or use orchestrator.map"
+    )

@@ -1,0 +1,88 @@
+"""A ledger in a file: held by locks beside it, lost with the file."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from anyio import to_thread
+
+from orchestrator.ledger import migrations
+from orchestrator.ledger.sqlite import file_locks
+from orchestrator.ledger.sqlite.database import Connect, Database
+from orchestrator.ledger.sqlite.immutable_file import is_fixed
+from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
+from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of
+
+
+class FileSite:
+    """That of the file at `address`. With `patience_s` its database is there to be read only."""
+
+    def __init__(self, address: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
+        self.address = address
+        self._connect = connect
+        self._patience_s = patience_s
+        self._database: Database | None = None
+
+    @property
+    def database(self) -> Database:
+        """The file, open once it is asked."""
+        if self._database is None:
+            self._database = Database(self.address, connect=self._connect, patience_s=self._patience_s)
+        return self._database
+
+    async def aclose(self) -> None:
+        """Closes its database, if it was asked for."""
+        if self._database is not None:
+            await self._database.aclose()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its folder cannot be written."""
+        return is_fixed(self.address)
+
+    async def version(self) -> str | None:
+        """That of the file; None for one that is new or empty. Raises `UsageError` for what is no ledger."""
+        return migrations.version_of(self.address)
+
+    async def migrate(self) -> None:
+        """In a thread, or, where the caller's connections have none either, at once."""
+        if self._connect is None:
+            await to_thread.run_sync(migrations.migrate, self.address)
+        else:
+            migrations.migrate(self.address)
+
+    @asynccontextmanager
+    async def holding(self, *, now: int, doing: str = "") -> AsyncIterator[None]:
+        """By the lock beside it."""
+        with file_locks.dispatcher_lock(self.address, now=now, doing=doing):
+            yield
+
+    @asynccontextmanager
+    async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[None]:
+        """By a lock of its own."""
+        with file_locks.intake_lock(self.address, run, now=now):
+            yield
+
+    async def holder(self) -> str | None:
+        """As the lock says."""
+        return file_locks.holder(self.address)
+
+    async def taken_at(self) -> int | None:
+        """As the lock says, also if nobody holds it any more."""
+        return file_locks.locked_since(self.address)
+
+    def is_locked_here(self) -> bool:
+        """Whether the lock is ours."""
+        return file_locks.is_file_locked_here(self.address)
+
+    def refuse_abandoned(self) -> None:
+        """See `left_behind`."""
+        file_locks.refuse_abandoned_file(self.address)
+
+    def place(self) -> LedgerFiles:
+        """Its files, as they are."""
+        return LedgerFiles(self.address)
+
+    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
+        """Those in the file beside it."""
+        return await marks_of(self.database, boot(), latest=latest)

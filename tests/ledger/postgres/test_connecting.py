@@ -1,0 +1,153 @@
+"""Connecting: how the server proves who it is, what it must be like, and what is said where nobody is reached."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import ByteReceiveStream, ByteSendStream, SocketStream
+from anyio.streams.tls import TLSStream
+
+from orchestrator.errors import OrchestratorError, StorageError, UsageError
+from orchestrator.ledger.postgres.connection import LineBounds, connecting
+from orchestrator.ledger.postgres.server_access import arguments
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from tests.client.notify.test_mail import PEM
+from tests.client.raw_server import Handler, closed_port, serving
+from tests.postgres.databases import Databases
+
+pytestmark = pytest.mark.anyio
+
+SSL_REQUEST = (8).to_bytes(4, "big") + (80_877_103).to_bytes(4, "big")
+
+
+@pytest.fixture
+def durable_url(durable_databases: Databases) -> Iterator[str]:
+    """The URL of a database that can be trusted."""
+    with durable_databases.one() as url:
+        yield url
+
+
+def over_tls(socket: Path) -> Handler:
+    """Serves what is behind `socket`, over TLS by the certificate of the tests."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+
+    async def pump(source: ByteReceiveStream, to: ByteSendStream, over: anyio.CancelScope) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                await to.send(await source.receive())
+        over.cancel()
+
+    async def handler(stream: SocketStream) -> None:
+        assert await stream.receive(len(SSL_REQUEST)) == SSL_REQUEST
+        await stream.send(b"S")
+        try:
+            here = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
+        except ssl.SSLError:  # the certificate was refused
+            return
+        async with await anyio.connect_unix(socket) as there, anyio.create_task_group() as tasks:
+            tasks.start_soon(pump, here, there, tasks.cancel_scope)
+            tasks.start_soon(pump, there, here, tasks.cancel_scope)
+
+    return handler
+
+
+async def refused_tls(stream: SocketStream) -> None:
+    """Answers as a server without TLS does."""
+    await stream.receive(len(SSL_REQUEST))
+    await stream.send(b"N")
+
+
+def refusing(code: str, message: str) -> Handler:
+    """Answers with an error of the server's."""
+
+    async def handler(stream: SocketStream) -> None:
+        await stream.receive()
+        body = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
+        await stream.send(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
+
+    return handler
+
+
+async def asked(url: str) -> Any:
+    """What a connection to `url` says of itself."""
+    driver = await connecting(parse_ledger_url(url))({}, LineBounds())
+    try:
+        return await driver.fetchrow("SELECT current_schema(), current_setting('application_name')")
+    finally:
+        driver.terminate()
+
+
+async def said_to(url: str) -> str:
+    with pytest.raises(OrchestratorError) as refused:
+        await asked(url)
+    assert str(refused.value).startswith(f"{parse_ledger_url(url)}: ")
+    return str(refused.value).removeprefix(f"{parse_ledger_url(url)}: ")
+
+
+async def test_a_connection_is_of_the_schema_that_is_named_and_says_whose_it_is(durable_url: str) -> None:
+    assert tuple(await asked(durable_url)) == ("public", "orchestrator")
+    assert "there is no schema nowhere here" in await said_to(f"{durable_url}&schema=nowhere")
+
+
+async def test_a_server_that_loses_what_was_committed_is_refused(url: str) -> None:
+    assert (await said_to(url)).startswith("this server has fsync=off")
+
+
+async def test_a_server_proves_who_it_is_by_a_certificate_that_we_trust_and_its_name(durable_url: str) -> None:
+    url = parse_ledger_url(durable_url)
+    async with serving(over_tls(Path(url.hosts[0].name) / ".s.PGSQL.5432")) as address:
+        at = f"{address.rpartition(':')[2]}/{url.database}"
+        trusted = f"sslmode=verify-full&sslrootcert={PEM}"
+        assert tuple(await asked(f"postgresql://orchestrator@localhost:{at}?{trusted}")) == ("public", "orchestrator")
+        for host, options in (("localhost", "sslmode=verify-full"), ("localhost", "sslmode=verify-ca")):
+            told = await said_to(f"postgresql://orchestrator@{host}:{at}?{options}")
+            assert told.startswith("cannot reach the ledger (its certificate is refused: self-signed certificate")
+        for mode in ("require", "prefer"):
+            assert await asked(f"postgresql://orchestrator@localhost:{at}?sslmode={mode}")
+
+
+async def test_who_cannot_be_reached_is_told_with_what_to_do() -> None:
+    assert "look whether the server runs" in await said_to(f"postgresql://me@{closed_port()}/d")
+    assert "name of the host" in await said_to("postgresql://me@nowhere.invalid/d?sslmode=disable")
+    async with serving(refused_tls) as there:
+        assert "add ?sslmode=disable" in await said_to(f"postgresql://me@{there}/d?sslmode=require")
+    for code, message, advice in (
+        ("28P01", "password authentication failed", "check the role, its password"),
+        ("08P01", "unsupported startup parameter: jit", "name the server itself"),
+        ("53300", "too many clients", "give it some, then resume"),
+        ("99999", "no such thing", "look into the server's log"),
+    ):
+        async with serving(refusing(code, message)) as there:
+            told = await said_to(f"postgresql://me@{there}/d?sslmode=disable")
+            assert told.startswith(f"cannot reach the ledger ({message}); ")
+            assert advice in told
+
+
+async def test_of_several_hosts_the_one_that_can_be_written_is_taken(durable_url: str) -> None:
+    url = parse_ledger_url(f"postgresql://me@{closed_port()},b:6000/d")
+    writing, reading = arguments(url, {}), arguments(url, {"default_transaction_read_only": "on"})
+    assert (writing["host"][1], writing["port"][1]) == ("b", 6000)
+    assert (writing["target_session_attrs"], reading["target_session_attrs"]) == ("read-write", "primary")
+    assert arguments(parse_ledger_url(durable_url), {})["target_session_attrs"] == "any"
+
+
+def test_a_certificate_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "none.pem"
+    with pytest.raises(UsageError, match=r"cannot use the certificates in .*none\.pem"):
+        arguments(parse_ledger_url(f"postgresql://me@h/d?sslrootcert={file}"), {})
+
+
+async def test_no_password_of_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    async with serving(refusing("28P01", "password authentication failed")) as there:
+        with pytest.raises(StorageError) as refused:
+            await asked(f"postgresql://me@{there}/d?sslmode=disable")
+    shown: BaseException | None = refused.value
+    while shown is not None:
+        assert "hunter2" not in str(shown)
+        shown = shown.__cause__
