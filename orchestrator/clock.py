@@ -43,6 +43,15 @@ def local_zone() -> tzinfo:
         return UTC
 
 
+def elapsed_ns() -> int:
+    """Nanoseconds since some moment, by no wall clock; those in which the machine was asleep are among them."""
+    return time.clock_gettime_ns(_ELAPSED)
+
+
+_ELAPSED: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has a clock of its own for that; the monotonic one of macOS goes on while it sleeps."""
+
+
 class SystemClock:
     """Wall time at start plus the monotonic clock's advance, and whatever the wall jumped forward meanwhile.
 
@@ -52,14 +61,22 @@ class SystemClock:
     """
 
     def __init__(
-        self, *, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+        self,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        monotonic_ns: Callable[[], int] = time.monotonic_ns,
+        elapsed_ns: Callable[[], int] = elapsed_ns,
     ) -> None:
-        self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
+        self._wall_ns, self._monotonic_ns, self._elapsed_ns = wall_ns, monotonic_ns, elapsed_ns
         self._wall_start = wall_ns() // 1000
         self._monotonic_start = monotonic_ns() // 1000
         self._latest = self._wall_start
         self._skew = 0
         self._ahead = 0
+
+    def elapsed(self) -> int:
+        """Microseconds since some moment, whatever becomes of the wall clock."""
+        return self._elapsed_ns() // 1000
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC. Never goes back."""

@@ -50,12 +50,12 @@ async def open_dashboard(
     urls = Urls(settings.prefix)
     renderer = Renderer(environment(ledger, zone, templates), urls, {page.path for page in pages})
     async with open_reader(ledger, clock=clock, connect=connect) as reader:
-        scenes = Scenes(reader=reader, clock=clock, visitors=visitors)
-        page_answers = PageAnswers(reader=reader, clock=clock, renderer=renderer, scenes=scenes)
+        scenes = Scenes(reader=reader, visitors=visitors)
+        page_answers = PageAnswers(reader=reader, renderer=renderer, scenes=scenes)
         problems = ProblemPages(renderer=renderer, urls=urls, scene=scenes.without_page)
         routes: list[BaseRoute] = [
             Mount("/static", StaticFiles(directory=STATIC)),
-            *HealthChecks(reader=reader, clock=clock).routes(),
+            *HealthChecks(reader=reader).routes(),
             *MetricsRoute(reader=reader, visitors=visitors).routes(),
             *map(page_answers.route, pages),
         ]

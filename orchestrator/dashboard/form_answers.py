@@ -59,7 +59,7 @@ class FormAnswers:
     async def _answer(self, form: FormRoute, request: Request) -> Response:
         with within(FORM_S_MAX):
             sent = await request.form()
-        person, now, holder = person_of(request), self.clock.now(), await self.reader.holder()
+        person, now, holder = person_of(request), self.reader.now(), await self.reader.holder()
         fields = {name: value for name, value in sent.items() if isinstance(value, str)}
         shows = self.scenes.shows(request)
         shows.refuse_where(fields.get(WHERE, ""), now)

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.api.pages.attention import needs_now
-from orchestrator.clock import Clock
 from orchestrator.dashboard.access.access_middleware import HEALTH, person_of
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.reading.view_cache import ViewCache
@@ -39,11 +38,10 @@ class HealthChecks:
     """Their routes."""
 
     reader: LedgerReader
-    clock: Clock
     needs: ViewCache[tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.needs = ViewCache(self.reader, self.clock)
+        self.needs = ViewCache(self.reader)
 
     def routes(self) -> list[Route]:
         """One for each question."""

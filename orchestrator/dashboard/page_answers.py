@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
 from orchestrator.dashboard.error_answers import wants_json
 from orchestrator.dashboard.page import KeptFile, MisreadError, Page, PageRequest
 from orchestrator.dashboard.reading.asked_action import asked_action
@@ -38,13 +37,12 @@ class PageAnswers:
     """Those of one dashboard."""
 
     reader: LedgerReader
-    clock: Clock
     renderer: Renderer
     scenes: Scenes
     views: ViewCache[msgspec.Struct | KeptFile] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.views = ViewCache(self.reader, self.clock)
+        self.views = ViewCache(self.reader)
 
     def route(self, page: Page) -> Route:
         """The route of a page."""
@@ -75,7 +73,7 @@ class PageAnswers:
         except MisreadError as error:
             if as_json:
                 raise
-            scene = self.scenes.around(request, page.heading, self.clock.now(), await self.reader.holder())
+            scene = self.scenes.around(request, page.heading, self.reader.now(), await self.reader.holder())
             return Response(self.renderer.html(page.template, error.view, scene), 400, media_type=HTML)
         if isinstance(cached.view, KeptFile):
             self.views.forget_one(key)

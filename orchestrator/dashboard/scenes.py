@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from orchestrator.clock import Clock
 from orchestrator.dashboard.access.access_middleware import person_of
 from orchestrator.dashboard.access.authentication import Visitors
 from orchestrator.dashboard.payload_redaction import Payloads
@@ -18,7 +17,6 @@ class Scenes:
     """Those of one dashboard."""
 
     reader: LedgerReader
-    clock: Clock
     visitors: Visitors
 
     def around(self, request: Request, heading: str, now: int, holder: str | None) -> Scene:
@@ -36,8 +34,8 @@ class Scenes:
     async def without_page(self, request: Request) -> Scene:
         """What stands around what is said where there is no page."""
         if person_of(request) is None:
-            return Scene(now=self.clock.now(), here=request.scope["path"], is_stranger=True)
-        return self.around(request, "", self.clock.now(), await self.reader.holder())
+            return Scene(now=self.reader.now(), here=request.scope["path"], is_stranger=True)
+        return self.around(request, "", self.reader.now(), await self.reader.holder())
 
     def shows(self, request: Request) -> Payloads:
         """What of inputs and outputs may be shown."""

@@ -221,6 +221,7 @@ async def open_engine(
         writing_until_left(ledger),
         anyio.create_task_group() as outer,
     ):
+        dependencies = dependencies.with_clock(ledger.clock)
         engine = Engine(ledger, connection, dependencies, console, WorkGroups(outer))
         try:
             await ledger.runs.intakes.clear_dead(dependencies.holding_intakes(path))

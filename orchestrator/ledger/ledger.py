@@ -63,6 +63,11 @@ class Ledger:
         """How long this process waits for the ledger where it cannot be used just now."""
         return self.writer.patience
 
+    @property
+    def clock(self) -> Clock:
+        """By which its times are told: on a server that is not the clock of this machine."""
+        return self._access.clock
+
     def now(self) -> int:
         """The time by the ledger's clock, microseconds UTC."""
         return self._access.now()

@@ -1,7 +1,7 @@
 """Opening a ledger: to work on it (with its lock, and migrated), to look at it, or to leave a word in it."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -37,11 +37,8 @@ async def open_ledger(
 
 @asynccontextmanager
 async def _opened(site: LedgerSite, clock: Clock) -> AsyncIterator[tuple[LedgerSite, Ledger]]:
-    ledger = Ledger(site, clock)
-    try:
-        yield site, ledger
-    finally:
-        await ledger.aclose()
+    async with aclosing(site), site.timed(clock) as time:
+        yield site, Ledger(site, time)
 
 
 async def _migrate_beside(site: LedgerSite, now: int) -> None:

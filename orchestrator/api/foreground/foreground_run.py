@@ -126,7 +126,7 @@ class Foreground:
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
             run, settings = await self._found(ledger)
             await check_not_local(run, ledger)
-            followed = await followed_run(ledger, run, host.dependencies.clock, self._console)
+            followed = await followed_run(ledger, run, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
             async with anyio.create_task_group() as joining:
@@ -305,11 +305,11 @@ class Foreground:
 
     def _snapshot(self) -> Snapshot:
         assert self._standing is not None
-        return snapshot_of(self._standing, rows_read=self._intake.rows_read, now=self._now(), wall_s=self._wall_s())
+        return snapshot_of(self._standing, rows_read=self._intake.rows_read, wall_s=self._wall_s())
 
     def _safe_s(self) -> float | None:
         assert self._standing is not None
-        return soonest_s(self._standing.report.runs.values(), self._now())
+        return soonest_s(self._standing.report.runs.values(), self._standing.progress.clock.now())
 
     def _wall_s(self) -> float:
         return (self._now() - self._started_at) / SECOND_US

@@ -84,7 +84,7 @@ class RunIntake:
                 f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"
             )
         is_stage = await ledger.flows.part(run.id) is not None
-        return run, settings_of(run, request, is_stage=is_stage, now=self._dependencies.clock.now())
+        return run, settings_of(run, request, is_stage=is_stage, now=ledger.now())
 
     async def take_in(
         self,

@@ -96,9 +96,10 @@ async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
 
 
-def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:
-    """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
+def snapshot_of(standing: ServedRun, *, rows_read: int | None, wall_s: float) -> Snapshot:
+    """How a run stands. `rows_read` is None unless its input is being read."""
     progress, said = standing.progress, standing.report  # of all runs, so it is asked for once
+    now = progress.clock.now()
     of_run = said.of(standing.run.id)
     is_run = (standing.run.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)

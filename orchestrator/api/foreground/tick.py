@@ -158,6 +158,7 @@ def _until_ended(name: str) -> Until:
 
 
 async def _flows_since(ledger: LedgerAddress, began: int, dependencies: Dependencies) -> tuple[FlowStatus, ...]:
-    """The flows that have begun or ended since then, and those that have not ended."""
+    """The flows that have begun or ended since then, by this machine's clock, and those that have not ended."""
     async with beside(ledger, dependencies) as opened:
-        return tuple(status_of(flow, ledger) for flow in await opened.flows.touched(began))
+        since = opened.now() - (dependencies.clock.now() - began)
+        return tuple(status_of(flow, ledger) for flow in await opened.flows.touched(since))

@@ -33,11 +33,10 @@ async def watch(
     began_at = given.clock.now()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        followed = await followed_run(opened, run, given.clock, console, silent=SILENT_ADVICE)
+        followed = await followed_run(opened, run, console, silent=SILENT_ADVICE)
 
         def look() -> Snapshot:
-            now = given.clock.now()
-            return snapshot_of(followed, rows_read=None, now=now, wall_s=(now - began_at) / SECOND_US)
+            return snapshot_of(followed, rows_read=None, wall_s=(given.clock.now() - began_at) / SECOND_US)
 
         async def nudge() -> None:
             await stop.wait()

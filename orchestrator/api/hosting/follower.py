@@ -6,7 +6,6 @@ from typing import Final
 import anyio
 
 from orchestrator.api.runs.process_commands import Acknowledged, ask_process
-from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.hosting.served_run import ServedRun, totals
@@ -67,10 +66,8 @@ class FollowedRun(ServedRun):
     `silent` is what there is to say should that process stand still.
     """
 
-    def __init__(
-        self, ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str, holder: str | None
-    ) -> None:
-        super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=clock))
+    def __init__(self, ledger: Ledger, run: Run, console: Console, *, silent: str, holder: str | None) -> None:
+        super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=ledger.clock))
         self._ledger = ledger
         self._console = console
         self._silent_advice = silent
@@ -204,8 +201,6 @@ class FollowedRun(ServedRun):
             )
 
 
-async def followed_run(
-    ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str = TAKES_PLACE
-) -> FollowedRun:
+async def followed_run(ledger: Ledger, run: Run, console: Console, *, silent: str = TAKES_PLACE) -> FollowedRun:
     """`run` as whoever works on `ledger` now serves it."""
-    return FollowedRun(ledger, run, clock, console, silent=silent, holder=await ledger.holder())
+    return FollowedRun(ledger, run, console, silent=silent, holder=await ledger.holder())

@@ -64,7 +64,7 @@ class OutsideSender:
             outbox=outbox,
             send=send,
             name_of=lambda _: "",  # nobody is warned
-            clock=self.dependencies.clock,
+            clock=self.ledger.clock,
             scrub=self.scrub,
             warn=_say_nothing,
         )

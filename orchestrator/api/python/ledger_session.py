@@ -212,7 +212,7 @@ class LedgerSession:
             else:
                 await check_not_local(run, self.ledger)
                 if found is None:
-                    followed = await followed_run(self.ledger, run, self.dependencies.clock, self.console)
+                    followed = await followed_run(self.ledger, run, self.console)
                     found = AttachedRun(followed)
                     self._followers[run.id] = self.background.start(followed.serve)
                 assert isinstance(found.standing, FollowedRun)

@@ -115,9 +115,8 @@ class Run:
         began_at = clock.now()
 
         def look() -> status.Snapshot:
-            now = clock.now()
             standing = self._attached.standing
-            return snapshot_of(standing, rows_read=None, now=now, wall_s=(now - began_at) / SECOND_US)
+            return snapshot_of(standing, rows_read=None, wall_s=(clock.now() - began_at) / SECOND_US)
 
         line = ProgressLine(look)
         drawing = self._session.background.start(line.serve) if shown else None

@@ -79,6 +79,10 @@ class LedgerReader:
             if current.is_over and not current.users:
                 await current.closing.aclose()
 
+    def now(self) -> int:
+        """The time by the ledger's clock, or, as long as none is open, by that of this machine."""
+        return (self._clock if self._current is None else self._current.ledger.clock).now()
+
     async def version(self) -> Version:
         """That of what is open. Raises as `borrowed` does."""
         current = await self._fitting()

@@ -7,7 +7,6 @@ from typing import Final, Generic, TypeVar
 
 import anyio
 
-from orchestrator.clock import Clock
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader, Version
 from orchestrator.units import SECOND_US
 
@@ -46,9 +45,8 @@ class _Place(Generic[V]):
 class ViewCache(Generic[V]):
     """The views of one ledger by what is asked."""
 
-    def __init__(self, reader: LedgerReader, clock: Clock) -> None:
+    def __init__(self, reader: LedgerReader) -> None:
         self._reader = reader
-        self._clock = clock
         self._places: OrderedDict[Hashable, _Place[V]] = OrderedDict()
 
     async def get(self, key: Hashable, compute: Callable[[int, str | None], Awaitable[V]]) -> CachedView[V]:
@@ -65,7 +63,7 @@ class ViewCache(Generic[V]):
             if cached is not None and await self._holds(place, cached):
                 return cached
             version = await self._reader.version()  # before the view: what comes between is looked at once more
-            now, holder = self._clock.now(), await self._reader.holder()
+            now, holder = self._reader.now(), await self._reader.holder()
             place.cached = CachedView(await compute(now, holder), now, holder)
             place.version = version
             return place.cached
@@ -79,5 +77,5 @@ class ViewCache(Generic[V]):
         self._places.pop(key, None)
 
     async def _holds(self, place: _Place[V], cached: CachedView[V]) -> bool:
-        age = self._clock.now() - cached.at
+        age = self._reader.now() - cached.at
         return age < FRESH_US or (age < UNCHANGED_US and await self._reader.version() == place.version)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 from anyio.abc import TaskStatus
@@ -163,6 +163,10 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""
+
+    def with_clock(self, clock: Clock) -> Self:
+        """The same with this clock: who works on a ledger has one time, the ledger's."""
+        return msgspec.structs.replace(self, clock=clock)
 
     def connect_to(self, ledger: LedgerAddress) -> Connect | None:
         """How the database of that ledger is connected to; None: the ordinary way."""

@@ -45,6 +45,7 @@ class Progress:
 
     def __init__(self, run: int, counts: Mapping[str, int], *, margin_min_s: float | None, clock: Clock) -> None:
         self._run = run
+        self.clock = clock
         self._counts = Counter(counts)
         self._ends = RecentEnds(clock)
         self._is_counted = False

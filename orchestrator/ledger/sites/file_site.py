@@ -1,11 +1,12 @@
 """A ledger in a file: held by locks beside it, lost with the file."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 from anyio import to_thread
 
+from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
@@ -82,6 +83,10 @@ class FileSite:
     def place(self) -> LedgerFiles:
         """Its files, as they are."""
         return LedgerFiles(self.address)
+
+    def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
+        """This machine's: nobody else's uses the file."""
+        return nullcontext(clock)
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """Those in the file beside it."""

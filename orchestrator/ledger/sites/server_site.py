@@ -1,12 +1,14 @@
 """A ledger on a server: held by a lock of a session there, lost with that session."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.postgres import server_locks
 from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.postgres.server_clock import server_time
 from orchestrator.ledger.postgres.tables import tables_version
 from orchestrator.ledger.postgres.tables_found import tables_found
 from orchestrator.ledger.schema.job_tables import metadata
@@ -83,6 +85,10 @@ class ServerSite:
     def place(self) -> "ServerPlace":
         """The session that keeps others away, if it is ours."""
         return ServerPlace(self.address)
+
+    def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
+        """The server's, where `clock` is this machine's."""
+        return server_time(self.database, clock)
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:  # noqa: ARG002  they are of no use yet
         """Some that nobody finds after this process."""

@@ -3,6 +3,7 @@
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from orchestrator.clock import Clock
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -65,6 +66,9 @@ class LedgerSite(Protocol):
 
     def place(self) -> LedgerPlace:
         """Its place as it is now that it is open."""
+
+    def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
+        """The clock by which its times are told while the block runs; `clock` is that of this process."""
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """The marks of what may have left, and why they are not kept, if so. `latest` is its latest submission."""

@@ -34,16 +34,16 @@ class Access:
     ) -> None:
         self._database = database
         self._writer = writer
-        self._clock = clock
+        self.clock = clock
         self._view = view
 
     def within(self, view: AsyncConnection) -> "Access":
         """The same, reading what `view` sees: that of `reading`, or of a transaction."""
-        return Access(self._database, self._writer, self._clock, view=view)
+        return Access(self._database, self._writer, self.clock, view=view)
 
     def now(self) -> int:
         """The time by the ledger's clock, microseconds UTC."""
-        return self._clock.now()
+        return self.clock.now()
 
     def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """One view of the ledger, for several questions; it must be let go within a second."""

@@ -98,7 +98,7 @@ def test_who_follows_a_run_goes_on_under_its_new_name_and_is_told_when_it_is_del
         async with command_ledger(ledger, clock=CLOCK) as opened:
             run = await opened.runs.named("noon")
             assert run is not None
-            follower = await followed_run(opened, run, CLOCK, SilentConsole())
+            follower = await followed_run(opened, run, SilentConsole())
             await rename(ledger, "noon", "day")
             await opened.runs.create(
                 name="noon", service_url="http://s", endpoint="e", source="-", settings=RunSettings()

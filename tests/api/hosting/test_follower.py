@@ -42,7 +42,7 @@ async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
         async with command_ledger(path, clock=clock, connect=async_creator(path)) as ledger:
             run = await ledger.runs.named("run")
             assert run is not None
-            each = await followed_run(ledger, run, clock, heard)
+            each = await followed_run(ledger, run, heard)
             async with anyio.create_task_group() as group:
                 group.start_soon(each.serve)
                 yield SimpleNamespace(it=each, ledger=ledger, run=run, clock=clock, heard=heard, lock=lock, path=path)

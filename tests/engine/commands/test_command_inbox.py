@@ -304,6 +304,6 @@ async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(
 
         tasks.start_soon(notice)
         with dispatcher_lock(file_of(p.ledger.address), now=p.clock.now()):
-            acknowledged = await (await followed_run(p.ledger, p.run, p.clock, SilentConsole())).ask()
+            acknowledged = await (await followed_run(p.ledger, p.run, SilentConsole())).ask()
         assert (acknowledged.outcome, replies) == ("it is served", [])
         tasks.cancel_scope.cancel()

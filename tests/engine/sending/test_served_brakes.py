@@ -102,7 +102,7 @@ async def test_single_jobs_find_out_that_it_was_mended_and_then_all_go(tmp_path:
         await p.wait(lambda: any("The breaker has tripped" in each for each in p.warnings))
         await anyio.sleep(90)
         assert service.paid == 5, "one a minute"
-        shown = snapshot_of(p.session, rows_read=None, now=p.clock.now(), wall_s=0.0)
+        shown = snapshot_of(p.session, rows_read=None, wall_s=0.0)
         assert shown.why_blocked is not None
         assert shown.eta_s == 60 * p.progress.unfinished
         [left] = (await p.ledger.jobs.brakes.holds()).values()

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 SERVER = "tests/ledger/postgres/test_statements.py"
+TIME = "tests/ledger/postgres/test_ledger_time.py"
 HORIZON = "tests/ledger/postgres/test_feed_horizon.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -61,5 +62,24 @@ FAULTS: tuple[Fault, ...] = (
         old='return f"({compiler.process(element.column, **kw)} + 0)"',
         new="return compiler.process(element.column, **kw)",
         tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
+    ),
+    Fault(
+        name="a ledger on a server has the time of each machine",
+        path="orchestrator/ledger/postgres/server_clock.py::server_time",
+        old="if not isinstance(clock, SystemClock):",
+        new="if True:",
+        tests=(
+            f"{TIME}::test_a_schedule_fires_once_whichever_machine_looks",
+            f"{TIME}::test_nothing_is_brought_back_that_a_machine_with_another_clock_has_left",
+        ),
+    ),
+    Fault(
+        name="a server's clock that is set back stops the time of its ledger",
+        path="orchestrator/ledger/postgres/server_clock.py::ServerClock.look",
+        old="self._not_followed_us -= change_us",
+        new="self._ahead_us += change_us",
+        tests=(
+            "tests/ledger/postgres/test_server_clock.py::test_a_server_that_is_set_forward_is_followed_and_one_that_is_set_back_is_not",
+        ),
     ),
 )
