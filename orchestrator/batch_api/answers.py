@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orchestrator.api.batch_api.refusals import RefusalKind, RequestRefusedError
-from orchestrator.errors import OrchestratorError, keyword_name, with_settings_named
+from orchestrator.errors import LedgerUnavailableError, OrchestratorError, keyword_name, with_settings_named
 from orchestrator.views.batch_api import ErrorBody
 
 log = logging.getLogger(__name__)
@@ -65,9 +65,22 @@ async def _failed(_request: Request, error: Exception) -> Response:
     return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
 
 
+_AWAY: Final = ErrorBody(
+    message="This server cannot write down now what you ask. Ask again later; whoever runs it is told why.", type=_OURS
+)
+_AGAIN_S: Final = 15
+
+
+async def _unavailable(_request: Request, _error: Exception) -> Response:
+    """Whoever runs this is told of it once, and not by each request."""
+    headers = {"Retry-After": str(_AGAIN_S), "Connection": "close"}
+    return error_answer(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY, headers)
+
+
 HANDLERS: Final[Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]] = {
     RequestRefusedError: _refused,
     HTTPException: _no_route,
+    LedgerUnavailableError: _unavailable,
     OrchestratorError: _failed,
     Exception: _failed,
 }

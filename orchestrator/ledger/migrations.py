@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
-from orchestrator.ledger.sqlite.database import storage_errors
+from orchestrator.ledger.sqlite.file_errors import storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
 from orchestrator.settings.addresses.ledger_address import LedgerAddress

@@ -185,6 +185,7 @@ PROMISES: Final = (
             "tests/system/test_damage.py::test_a_ledger_that_cannot_be_written_is_told_and_nothing_is_sent",
             "tests/system/test_damage.py::test_another_program_that_takes_the_lock_again_and_again_is_waited_for",
             "tests/system/test_resume.py::test_resume_goes_on_without_the_input_and_collects_what_a_dead_process_sent",
+            "tests/system/test_full_disk_seen.py::test_who_serves_waits_until_there_is_space_again_and_nothing_is_lost_or_sent_twice",
             "tests/system/test_full_disk.py::test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost",
             "tests/system/test_interruption.py::test_a_second_signal_leaves_at_once_and_loses_nothing",
             "tests/system/test_interruption.py::test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more",

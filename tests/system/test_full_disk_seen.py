@@ -1,12 +1,15 @@
-"""A disk that fills up under a dashboard: pages go on, what is asked is refused as a whole, and works once there is
-space again. How that is made: `test_full_disk`.
+"""A disk that fills up under a dashboard and under who serves: pages go on, what is asked is refused as a whole, what is
+at the service waits, and all goes on once there is space again. How that is made: `test_full_disk`.
 """
 
 import html
 import re
 import resource
+import signal
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 import pytest
 
@@ -14,6 +17,8 @@ from tests.system.browsing import Visitor, dashboard_of, looking_at
 from tests.system.processes import Desk, Program, Service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+JOBS: Final = 30
 
 
 @contextmanager
@@ -64,3 +69,27 @@ def test_what_is_asked_while_the_disk_is_full_is_refused_as_a_whole(desk: Desk, 
         assert [each["state"] for each in visitor.json("/actions")["actions"]] == ["done"]
     ended = dashboard.kill()
     assert "Traceback" not in ended.stderr
+
+
+def test_who_serves_waits_until_there_is_space_again_and_nothing_is_lost_or_sent_twice(
+    desk: Desk, service: Service
+) -> None:
+    service.change(hold=True)
+    desk.inputs(JOBS)
+    serving = desk.start("serve", "--serverless-url", service.url)
+    serving.until_said("serving orchestrator.db")
+    place = ("--endpoint", "ep1", "--serverless-url", service.url, "--queue-depth", "10")
+    assert desk.call("run", "prompts.jsonl", *place, "--detach").exit_code == 0
+    service.wait("accepted", 10)
+    with disk_full(serving):
+        service.change(hold=False)
+        serving.until_said("nothing is sent; it is tried again")
+        sent = len(service.accepted())
+        for _ in range(3):
+            assert desk.call("status").exit_code == 0, "which takes its time"
+        assert len(service.accepted()) == sent < JOBS
+    serving.until_said("the ledger can be used again")
+    desk.until_state("succeeded", JOBS)
+    assert Counter(each["n"] for each in service.accepted()) == dict.fromkeys(range(JOBS), 1)
+    serving.signal(signal.SIGTERM)
+    assert serving.ended().exit_code == 0

@@ -30,7 +30,8 @@ class BatchStore:
         return self.files.ledger
 
     async def create(self, owner: str, question: BatchQuestion) -> BatchObject:
-        """Makes the batch that is asked for. Raises `RequestRefusedError`."""
+        """Makes the batch that is asked for. Raises `RequestRefusedError`, and `LedgerUnavailableError`."""
+        self.ledger.patience.check()
         try:
             check_question(question)
         except Misfit as misfit:
@@ -67,7 +68,10 @@ class BatchStore:
         return [batch_object(each, _counts(each, counted.get(each.run or 0, {}))) for each in found]
 
     async def cancel(self, owner: str, batch: str) -> BatchObject:
-        """Has the batch of that id cancelled. Raises `RequestRefusedError` where `owner` has none, or it has ended."""
+        """Has the batch of that id cancelled. Raises `RequestRefusedError` where `owner` has none, or it has ended, and
+        `LedgerUnavailableError`.
+        """
+        self.ledger.patience.check()
         if not await self.ledger.runs.posted.batches.cancel(owner, batch):
             found = await self._one(owner, batch)
             if found.state is not PostedState.CANCELLING:

@@ -89,8 +89,10 @@ class FileStore:
     @asynccontextmanager
     async def room(self, owner: str, coming: int) -> AsyncIterator[None]:
         """Keeps room for so many bytes, of a file that comes meanwhile, beside others that do. Raises
-        `RequestRefusedError` where they would be too many, or the disk could not hold what else lies on it.
+        `RequestRefusedError` where they would be too many, or the disk could not hold what else lies on it, and
+        `LedgerUnavailableError`.
         """
+        self.ledger.patience.check()
         self._on_their_way += coming  # before it is looked: others come meanwhile
         try:
             if (
@@ -111,6 +113,7 @@ class FileStore:
         """The file whose whole content has come: it is there from now on. Raises `RequestRefusedError` where it does
         not fit in, and `StorageError`.
         """
+        self.ledger.patience.check()
         now = self.ledger.now()
         file = PostedFile(
             id=content.path.name,
@@ -140,7 +143,10 @@ class FileStore:
         return found
 
     async def delete(self, owner: str, file: str) -> PostedFile:
-        """Removes the file of that id. Raises `RequestRefusedError` where `owner` has none."""
+        """Removes the file of that id. Raises `RequestRefusedError` where `owner` has none, and
+        `LedgerUnavailableError`.
+        """
+        self.ledger.patience.check()
         found = await self.one(owner, file)
         if await self.ledger.runs.posted.batches.is_awaiting(file):
             raise RequestRefusedError(f"{file} is being read for a batch", RefusalKind.CONFLICT, param="id")

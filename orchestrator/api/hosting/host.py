@@ -22,7 +22,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
@@ -57,8 +57,10 @@ class Host:
     to the end of the block `working`.
     """
 
-    patience_s: float = PATIENCE_S
-    """How long the engine waits for a ledger that cannot be used just now."""
+    patience_s: float | None = None
+    """How long the engine waits for a ledger that cannot be used just now. None: for a server until that is begun anew,
+    and for a file, which people mend, not at all: they see the work end.
+    """
 
     engine: Engine | None = None
     """The engine, once it is open."""
@@ -126,7 +128,8 @@ class Host:
                 rescuing(engine.ledger),
             ):
                 start_and_stop_texts.say_opened(self.console, engine.ledger)
-                engine.ledger.patience.seconds = self.patience_s
+                usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
+                engine.ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
                 start_and_stop_texts.say_when_away(self.console, engine.ledger)
                 self.engine = engine
                 if self.is_stopped_by_others:
@@ -178,7 +181,7 @@ def host_of(
     stop: anyio.Event | None,
     *,
     doing: str,
-    patience_s: float = PATIENCE_S,
+    patience_s: float | None = None,
 ) -> Host:
     """The host of the ledger that `request` names; without `stop` nothing but the end of its work ends it."""
     return Host(

@@ -96,7 +96,7 @@ def say_when_away(console: Console, ledger: Ledger) -> None:
             console.info(f"the ledger can be used again, after {lasted}: the work goes on")
         else:
             began = trouble.since
-            console.warn(f"{trouble.error.message}. Since {iso_8601(began)} nothing is sent; it is tried again")
+            console.warn(f"{trouble.error.while_waiting}. Since {iso_8601(began)} nothing is sent; it is tried again")
 
     ledger.patience.subscribe(say)
 

@@ -34,10 +34,10 @@ EXIT_CODES: Final = (
     ExitCode(
         3,
         "Stopped, as going on is pointless: the key is refused, the disk is full, nothing comes of it.",
-        "Stopped because going on is pointless: the key is refused, the endpoint unknown, the disk full, the ledger"
-        " read-only, locked, damaged, deleted or moved, no memory or threads left, a pipe for the files that nobody"
-        " reads; or because nothing came of it (`--give-up-after`, `--stop-after-failures`). What was outstanding has"
-        " been collected as far as the service let us.",
+        "Stopped because going on is pointless: the key is refused, the endpoint unknown, the disk full (`serve`"
+        " waits), the ledger read-only, locked, damaged, deleted or moved, no memory or threads left, a pipe for the"
+        " files that nobody reads; or because nothing came of it (`--give-up-after`, `--stop-after-failures`). What was"
+        " outstanding has been collected as far as the service let us.",
     ),
     ExitCode(
         4,

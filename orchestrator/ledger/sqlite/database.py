@@ -1,12 +1,11 @@
 """The doors to the database (SQLite in WAL mode), and nothing else that opens a connection: to write, to read, and to
-ask one question; a full disk and a lock are told here, too.
+ask one question.
 
 All doors shield *before* they take a connection: without that, some cancelled writes were committed although the
 caller saw a cancellation, and one cancelled read could keep the process from ever exiting. Inside a door there is SQL
 only, and little of it.
 """
 
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from functools import partial
@@ -16,7 +15,6 @@ from typing import Any, Final
 import aiosqlite
 import anyio
 from sqlalchemy import Connection, Executable, Result, RootTransaction, event, text
-from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
@@ -27,6 +25,7 @@ from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, Found, Par
 from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
+from orchestrator.ledger.sqlite.file_errors import storage_errors
 from orchestrator.ledger.sqlite.immutable_file import connected
 
 READERS_MAX: Final = 4
@@ -284,46 +283,3 @@ def _shielded(path: Path) -> Iterator[None]:
     """No cancellation comes between; errors are of `path`."""
     with anyio.CancelScope(shield=True), storage_errors(path):
         yield
-
-
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Turns what the database says of its file into `StorageError`; defects of ours (constraints) pass as they are."""
-    try:
-        yield
-    except DBAPIError as error:
-        if _is_about_storage(error):
-            raise StorageError(_explain(path, error.orig)) from error
-        raise
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
-            raise
-        raise StorageError(_explain(path, error)) from error
-
-
-def _is_about_storage(error: DBAPIError) -> bool:
-    """Whether it is the file, not the statement: full, locked, read-only, unreadable, corrupt."""
-    return (
-        isinstance(error, DatabaseError)
-        and isinstance(error.orig, sqlite3.DatabaseError)
-        and not isinstance(error.orig, sqlite3.IntegrityError | sqlite3.ProgrammingError)
-    )
-
-
-def _explain(path: Path, error: BaseException | None) -> str:
-    """What happened, where, and what to do."""
-    text = str(error)
-    if "is full" in text or "disk I/O" in text:
-        return f"{path}: cannot write the ledger ({text}); free some space on its disk, then resume"
-    if "readonly" in text or "read-only" in text:
-        # What SQLite puts beside a file has the file's mode, and keeps it when the file gets another one.
-        advice = "make the file, the -wal and -shm beside it, and its folder writable, then resume"
-        return f"{path}: the ledger is read-only ({text}); {advice}"
-    if "unable to open" in text:  # mostly what stands beside it: even who only reads it makes its -shm
-        advice = "its folder must be there and writable; of one that is not, copy the file with its -wal to another"
-        return f"{path}: cannot use the ledger ({text}); {advice}"
-    if "locked" in text:
-        return f"{path}: another program has locked the ledger ({text}); close it, then resume"
-    if "malformed" in text or "not a database" in text:
-        return f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another <setting ledger>"
-    return f"{path}: cannot use the ledger ({text})"

@@ -132,8 +132,7 @@ class GroupCommitWriter:
         """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept. Raises `StorageError`, at
         once where the ledger is waited for: whoever brings it comes again, or it is asked for.
         """
-        if (trouble := self.patience.trouble) is not None:
-            raise LedgerUnavailableError(trouble.error.message)
+        self.patience.check()
         entry: QueuedWrite[None] = QueuedWrite(notes=(notice,))
         self._put(entry)
         await entry.wait()

@@ -55,6 +55,11 @@ class Patience:
         """Calls `subscriber` with what begins to be waited for, and with None once that is over. It must not raise."""
         self._subscribers.append(subscriber)
 
+    def check(self) -> None:
+        """Raises `LedgerUnavailableError` where the ledger is waited for: of whoever can be told so and asks again."""
+        if self.trouble is not None:
+            raise LedgerUnavailableError(self.trouble.error.message)
+
     async def again(self, error: LedgerUnavailableError, act: Callable[[], Awaitable[Done]]) -> Done:
         """What `act` returns, which was tried and raised `error`, and is tried until the ledger can be used.
 

@@ -8,12 +8,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError, StatementError
 
-from orchestrator.errors import StorageError
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger import open_ledger
 from orchestrator.ledger.migrations import migrate
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.row_codec import PACK_BYTES_MIN, pack, unpack
-from orchestrator.ledger.sqlite.database import READERS_MAX, Database, storage_errors
+from orchestrator.ledger.sqlite.database import READERS_MAX, Database
+from orchestrator.ledger.sqlite.file_errors import storage_errors
 from tests.few_files import no_file_left
 from tests.ledger.ledgers import dump
 from tests.simulation.clock import VirtualClock
@@ -21,23 +22,48 @@ from tests.simulation.clock import VirtualClock
 pytestmark = pytest.mark.anyio
 
 
+def said(code: int) -> sqlite3.OperationalError:
+    """What SQLite says with that code."""
+    error = sqlite3.OperationalError("so it is")
+    error.sqlite_errorcode = code
+    return error
+
+
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("code", "told"),
     [
-        ("database or disk is full", "cannot write the ledger (database or disk is full); free some space on its disk"),
-        ("disk I/O error", "cannot write the ledger (disk I/O error); free some space on its disk, then resume"),
-        ("attempt to write a readonly database", "the ledger is read-only (attempt to write a readonly database)"),
-        ("database is locked", "another program has locked the ledger (database is locked); close it, then resume"),
-        ("database disk image is malformed", "the ledger is damaged (database disk image is malformed); restore it"),
-        ("file is not a database", "the ledger is damaged (file is not a database); restore it from a copy"),
-        ("unable to open database file", "cannot use the ledger (unable to open database file); its folder"),
+        (sqlite3.SQLITE_IOERR_READ, "cannot use the ledger (so it is)"),
+        (sqlite3.SQLITE_READONLY, "the ledger is read-only (so it is); make the file, the -wal and -shm beside it"),
+        (sqlite3.SQLITE_CORRUPT, "the ledger is damaged (so it is); restore it from a copy"),
+        (sqlite3.SQLITE_NOTADB, "the ledger is damaged (so it is); restore it from a copy"),
+        (sqlite3.SQLITE_CANTOPEN, "cannot use the ledger (so it is); its folder must be there"),
+        (sqlite3.SQLITE_ERROR, "cannot use the ledger (so it is)"),
     ],
 )
-def test_each_trouble_with_the_file_says_what_happened_where_and_what_to_do(said: str, told: str) -> None:
+def test_each_trouble_with_the_file_says_what_happened_where_and_what_to_do(code: int, told: str) -> None:
     with pytest.raises(StorageError) as caught, storage_errors(Path("/data/l.db")):
-        raise sqlite3.OperationalError(said)
+        raise said(code)
 
+    assert not isinstance(caught.value, LedgerUnavailableError), "nobody waits for that"
     assert str(caught.value).startswith(f"/data/l.db: {told}")
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (sqlite3.SQLITE_FULL, "cannot write the ledger (so it is); free some space on its disk"),
+        (sqlite3.SQLITE_IOERR_WRITE, "cannot write the ledger (so it is); free some space on its disk"),
+        (sqlite3.SQLITE_IOERR_FSYNC, "cannot write the ledger (so it is); free some space on its disk"),
+        (sqlite3.SQLITE_BUSY, "another program has locked the ledger (so it is); close it"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program has locked the ledger (so it is); close it"),
+    ],
+)
+def test_what_may_pass_by_itself_can_be_waited_for(code: int, told: str) -> None:
+    with pytest.raises(LedgerUnavailableError) as caught, storage_errors(Path("/data/l.db")):
+        raise said(code)
+
+    assert caught.value.while_waiting == f"/data/l.db: {told}"
+    assert str(caught.value) == f"/data/l.db: {told}, then resume"
 
 
 @pytest.mark.parametrize("defect", [sqlite3.IntegrityError, sqlite3.ProgrammingError, LookupError])

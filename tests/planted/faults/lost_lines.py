@@ -9,6 +9,24 @@ INTERRUPTED = f"{TESTS}::test_of_interrupted_commits_none_is_taken_for_what_it_i
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a full disk is not waited for",
+        path="orchestrator/ledger/sqlite/file_errors.py::_storage_error",
+        old="if code in _CANNOT_WRITE:",
+        new="if False:",
+        tests=(
+            "tests/engine/hosting/test_full_disk.py::test_while_the_disk_is_full_nothing_is_sent_and_then_all_goes_on_and_nothing_is_sent_twice",
+        ),
+    ),
+    Fault(
+        name="a program waits for an answer until the disk has room",
+        path="orchestrator/api/batch_api/batch_store.py::BatchStore.create",
+        old="self.ledger.patience.check()",
+        new="pass",
+        tests=(
+            "tests/batch_api/test_full_disk.py::test_while_the_disk_is_full_what_is_new_is_refused_at_once_and_batches_end_once_there_is_room",
+        ),
+    ),
+    Fault(
         name="a commit whose answer was cut is taken for done",
         path=f"{BATCH}::_written_once",
         old="if not await _is_committed(doubt, patience):",
