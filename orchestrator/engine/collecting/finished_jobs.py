@@ -36,7 +36,7 @@ class FinishedJobs:
         self._ledger = ledger
         self._segments = segments
         self._judged = JudgedFinish(endpoint=endpoint, ledger=ledger, validators=validators)
-        self._chunks = ChunkResults(endpoint=endpoint, ledger=ledger, judged=self._judged)
+        self._chunks = ChunkResults(endpoint=endpoint, ledger=ledger, validators=validators)
 
     async def step(self, entry: Entry, record: Record) -> Transition | int | None:
         """The step for the job of `entry`, which has ended as `record` says.

@@ -5,6 +5,8 @@ hand; otherwise the job is to be asked for. Of everything that was given up, a s
 counts whenever it comes, and nothing else changes anything.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -15,7 +17,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import Job, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
-from orchestrator.core.jobs.segments import SegmentEnd
+from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, verdict_of
@@ -24,8 +26,36 @@ from orchestrator.engine.collecting.result_steps import kept_outcome, on_complet
 from orchestrator.engine.collecting.validation_pool import Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.output_streams import EMPTY
+from orchestrator.ledger.transactions.transaction import Settled
+from orchestrator.ledger.transitions.segment_writes import Reported
 
 COMPLETED: Final = "COMPLETED"
+
+
+@dataclass(slots=True, eq=False)
+class SortedOut:
+    """What a batch of notices comes to, at most one step for each job."""
+
+    taken: list[Transition] = field(default_factory=list)
+    by_job: dict[int, Notice] = field(default_factory=dict)
+    """The notice that each step is due to."""
+
+    settled: list[Settled] = field(default_factory=list)
+    again: list[Notice] = field(default_factory=list)
+    foreign: list[tuple[int, Notice]] = field(default_factory=list)
+    """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
+
+    late: dict[int, Notice] = field(default_factory=dict)
+    """By job: submissions that were given up, and ran after all."""
+
+    standings: Mapping[int, SegmentProgress] = field(default_factory=dict)
+    """By job: how far it has come, of those that are resumable."""
+
+    reports: list[Reported] = field(default_factory=list)
+    """What the workers of earlier segments said as they gave their jobs back: it is too late for any more."""
+
+    unnamed: list[Notice] = field(default_factory=list)
+    """Submissions of which the service may tell for the first time what it calls them."""
 
 
 class Instead(Enum):
@@ -50,7 +80,7 @@ def on_notice(
 
     `end`: what it tells of a segment, if the job is resumable; one that was given back is no result. `cancel_why`: why
     we have asked for its submission to be cancelled, if we have. `in_chunk`: its submission carries a chunk, whose
-    output is of several rows; only `/status` is asked for that.
+    result is taken elsewhere (`ChunkResults.steps_by_webhook`): what is left to say of it only `/status` can.
     """
     record = notice.record
     if record is None or record.status not in TERMINAL_STATUSES:
@@ -72,7 +102,7 @@ def _of_given_up(
         return Instead.NOTHING
     if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
         return Instead.NOTHING  # what its worker has yielded is not in it
-    margin_us = _margin_us(endpoint, notice, job)
+    margin_us = margin_of(endpoint, notice, job)
     outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
     outcome = kept_outcome(outcome, validation)
     outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
@@ -101,7 +131,7 @@ def _of_latest(
         return transitions.adopted(job, remote_id=record.remote_id, at=endpoint.clock.now())
     if is_told_by_status:
         return Instead.ASK  # what its worker has yielded is asked for once /status says so, too
-    margin_us = _margin_us(endpoint, notice, job)
+    margin_us = margin_of(endpoint, notice, job)
     return on_finished(
         endpoint,
         job,
@@ -119,7 +149,8 @@ def _is_result(endpoint: Endpoint, job: Job, record: Record, validation: Validat
     return verdict_of(record, output_required=is_required, rejected=validation.invalid).trouble is None
 
 
-def _margin_us(endpoint: Endpoint, notice: Notice, job: Job) -> int:
+def margin_of(endpoint: Endpoint, notice: Notice, job: Job) -> int:
+    """How much of the time for which results are kept was left as `notice` came."""
     now = endpoint.clock.now()  # which an earlier process may have been ahead of
     return margin_left(min(notice.received_at, now), endpoint.estimates.retention_of(job), now)
 

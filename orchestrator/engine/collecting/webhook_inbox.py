@@ -5,7 +5,6 @@ are gone through in batches, each against the job as it is then (`engine.collect
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -18,10 +17,12 @@ from orchestrator.core.jobs.segments import SegmentProgress, segment_end
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.engine.collecting.chunk_results import ChunkResults
 from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue
 from orchestrator.engine.collecting.notice_steps import (
     COMPLETED,
     Instead,
+    SortedOut,
     completes,
     names_job,
     on_notice,
@@ -45,32 +46,6 @@ GATHER_S: Final = 0.02
 IDLE_S: Final = 5.0
 
 _Key = tuple[int, str]
-
-
-@dataclass(slots=True, eq=False)
-class _SortedOut:
-    """What a batch of notices comes to, at most one step for each job."""
-
-    taken: list[Transition] = field(default_factory=list)
-    by_job: dict[int, Notice] = field(default_factory=dict)
-    """The notice that each step is due to."""
-
-    settled: list[Settled] = field(default_factory=list)
-    again: list[Notice] = field(default_factory=list)
-    foreign: list[tuple[int, Notice]] = field(default_factory=list)
-    """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
-
-    late: dict[int, Notice] = field(default_factory=dict)
-    """By job: submissions that were given up, and ran after all."""
-
-    standings: Mapping[int, SegmentProgress] = field(default_factory=dict)
-    """By job: how far it has come, of those that are resumable."""
-
-    reports: list[Reported] = field(default_factory=list)
-    """What the workers of earlier segments said as they gave their jobs back: it is too late for any more."""
-
-    unnamed: list[Notice] = field(default_factory=list)
-    """Submissions of which the service may tell for the first time what it calls them."""
 
 
 class WebhookInbox:
@@ -99,6 +74,9 @@ class WebhookInbox:
         self._launch = launch
         self._in_validation: dict[_Key, Notice] = {}
         self._validations: dict[_Key, Validation] = {}
+        self._steps: dict[_Key, list[Transition]] = {}
+        """Of the rows of chunks, by what tells of them."""
+
         self._progress = progress
         self._owed = owed
         self._queue = NoticeQueue(ledger, waiting_max=waiting_max, bytes_max=bytes_max)
@@ -149,7 +127,7 @@ class WebhookInbox:
                 self._validations.pop(key, None)
             return GATHER_S
 
-    def _validate(self, notice: Notice, job: Job, endpoint: Endpoint) -> None:
+    def _validate(self, notice: Notice, job: Job, endpoint: Endpoint, *, in_chunk: bool) -> None:
         """Has the output judged, and the notice come back with what was found."""
         key, record = _key(notice), notice.record
         if record is None or key in self._in_validation:
@@ -157,9 +135,13 @@ class WebhookInbox:
         self._in_validation[key] = notice
 
         async def validate() -> None:
+            chunks = ChunkResults(endpoint=endpoint, ledger=self._ledger, validators=self._validators)
             try:
-                self._validations[key] = validation = await self._validators.received(job, record)
+                if in_chunk:
+                    self._steps[key] = await chunks.steps_by_webhook(job, notice, record)
+                validation = GOOD if in_chunk else await self._validators.received(job, record)
                 endpoint.runs.observe_validation(job.run, validation.unjudged, validation.disk_fault)
+                self._validations[key] = validation
             finally:
                 del self._in_validation[key]
             self._queue.add(notice)
@@ -167,9 +149,12 @@ class WebhookInbox:
 
         self._launch(validate)
 
-    def _is_to_be_validated(self, notice: Notice, job: Job) -> bool:
-        is_open = completes(notice) and is_legal(job.state, Event.COMPLETED)  # else it is no result any more
-        return is_open and _key(notice) not in self._validations and self._validators.is_needed(job.run)
+    def _is_to_be_validated(self, notice: Notice, job: Job, *, in_chunk: bool) -> bool:
+        if not completes(notice) or _key(notice) in self._validations:
+            return False
+        if in_chunk:  # each of its rows may want its part, once it is known what the service calls it
+            return job.state is not State.UNCERTAIN
+        return is_legal(job.state, Event.COMPLETED) and self._validators.is_needed(job.run)  # else it is no result
 
     def _is_early(self, notice: Notice, job: Job) -> bool:
         """Whether what counts for more is still to come.
@@ -187,7 +172,7 @@ class WebhookInbox:
         A job that is announced as COMPLETED and as FAILED has a result: what announces one goes first.
         """
         found = await self._ledger.jobs.of_submissions(ids=[notice.submission for notice in batch])
-        sorted_out = _SortedOut(standings=await self._standings(found))
+        sorted_out = SortedOut(standings=await self._standings(found))
         for notice in sorted(batch, key=completes, reverse=True):
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
@@ -200,8 +185,8 @@ class WebhookInbox:
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
                 self._queue.add_early(notice)
-            elif notice.submission not in found.chunks and self._is_to_be_validated(notice, job):
-                self._validate(notice, job, endpoint)
+            elif self._is_to_be_validated(notice, job, in_chunk=(in_chunk := notice.submission in found.chunks)):
+                self._validate(notice, job, endpoint, in_chunk=in_chunk)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
@@ -226,14 +211,17 @@ class WebhookInbox:
         if (endpoint := self._endpoints.get(job.endpoint)) is not None:
             endpoint.outstanding.hint(job.id)
 
-    def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
+    def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: SortedOut) -> None:
         endpoint.disbelieve(WEBHOOK_OF_ANOTHER)
         if not is_terminal(job):
             self._ask(job)
         into.foreign.append((job.run, notice))
 
-    def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: "_SortedOut") -> None:
+    def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: SortedOut) -> None:
         """What one notice comes to."""
+        if steps := self._steps.pop(_key(notice), None):
+            self._take_steps(notice, job, found, steps, into)
+            return
         standing = into.standings.get(job.id)
         end = None if standing is None else segment_end(standing, notice.record, unfinished_at=job.unfinished_at)
         made = on_notice(
@@ -269,7 +257,22 @@ class WebhookInbox:
         else:
             into.again.append(notice)  # adopted: now its outcome
 
-    async def _write_late(self, sorted_out: "_SortedOut") -> None:
+    def _take_steps(
+        self, notice: Notice, lead: Job, found: Submitted, steps: Sequence[Transition], into: SortedOut
+    ) -> None:
+        """What the result of a chunk comes to, whose first row is `lead`."""
+        del self._validations[_key(notice)]  # should they be stale, it is looked at anew
+        ours = [step.before.id for step in steps]
+        if not into.by_job.keys().isdisjoint(ours):
+            into.again.append(notice)
+            return
+        if lead.id not in ours and notice.submission in found.given_up:
+            into.late[lead.id] = notice
+        into.by_job.update(dict.fromkeys(ours, notice))
+        into.taken += steps
+        into.settled.append(Settled(notice, ours[0]))
+
+    async def _write_late(self, sorted_out: SortedOut) -> None:
         """What was learned of submissions that were given up. It is kept before their notices are forgotten."""
         if late := list(sorted_out.late.values()):
             more = await self._ledger.jobs.submissions.ran(late)

@@ -34,6 +34,12 @@ class ChunkRow(msgspec.Struct, frozen=True):
     """A row that was sent in a chunk."""
 
     custom_id: str
+    number: int
+    """Of its job."""
+
+    submission: int
+    """Its own, by which it was sent."""
+
     job: Job | None
     """As it is now; None where it is no longer there by that submission."""
 
@@ -43,7 +49,7 @@ class ChunkRow(msgspec.Struct, frozen=True):
 
 _JOBS_IN: Final = select_jobs_by_submission().where(submissions.c.chunk_id == bindparam("chunk"))
 _ROWS_IN: Final = (
-    select(submissions.c.id, jobs.c.custom_id, submissions.c.cancel_why)
+    select(submissions.c.id, jobs.c.id.label("number"), jobs.c.custom_id, submissions.c.cancel_why)
     .select_from(submissions.join(jobs, jobs.c.id == submissions.c.job_id))
     .where(submissions.c.chunk_id == bindparam("chunk"))
     .order_by(submissions.c.id)
@@ -115,7 +121,13 @@ class Submissions(Repository):
             there = [job_of(row) for row in await connection.execute(_JOBS_IN, {"chunk": chunk})]
         now = {job.submission: job for job in there}
         return [
-            ChunkRow(row.custom_id, now.get(row.id), None if row.cancel_why is None else CancelWhy(row.cancel_why))
+            ChunkRow(
+                row.custom_id,
+                row.number,
+                row.id,
+                now.get(row.id),
+                None if row.cancel_why is None else CancelWhy(row.cancel_why),
+            )
             for row in sent
         ]
 

@@ -8,16 +8,19 @@ from msgspec.structs import replace
 
 from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.gates.brake_gates import Canary
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.emulator.contract.faults import Faults
+from orchestrator.engine.collecting.chunk_results import LATE
 from orchestrator.engine.commands.cancel_jobs import IN_COMPANY, cancel_chosen
 from orchestrator.ledger.commands.command_types import Action, CancelledJobs
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.chunks.test_chunks import all_doubled, at_work
 from tests.engine.chunks.travelling import CHUNKS, Handler
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
-from tests.engine.scripted import CUT, Asked, Reply, Scripted, in_turn, says
+from tests.engine.scripted import CUT, GONE, Asked, Reply, Scripted, in_turn, says
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -70,13 +73,46 @@ async def test_a_chunk_that_the_service_will_not_have_is_halved_and_nothing_is_c
         assert {row.paid_at_most for row in await p.results()} == {1}
 
 
-async def test_webhooks_tell_of_a_chunk_and_status_what_is_in_it(tmp_path: Path) -> None:
+async def test_a_webhook_brings_what_is_in_a_chunk_and_nobody_else_is_asked(tmp_path: Path) -> None:
     faults = Faults(lost_answer=0.3)
     async with at_work(tmp_path, Handler(), rows=320, webhooks=True, seed=5, faults=faults) as (p, service):
         await p.finish()
         await all_doubled(p, 320)
         assert (await p.counts())["uncertain_adopted"] >= 3
         assert service.paid == 20
+        assert p.endpoint.api.limiter.counts(Operation.STATUS).codes == {}
+        assert await audited(p.ledger) == []
+
+
+async def test_where_a_webhook_has_not_all_of_a_chunk_status_is_asked(tmp_path: Path) -> None:
+    transport = Scripted(run=says("IN_QUEUE", "r-1"), status=done)
+    async with process(tmp_path / "db", transport, jobs=4, settings=SMALL, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 4)
+        assert transport.of("status") == []
+        await tell(p, await submission_of(p), says("COMPLETED", "r-1", output=[{"twice": 2}]))
+        await p.finish()
+        await all_doubled(p, 4)
+        assert len(transport.of("status")) == 1
+        assert await p.story(4) == ["claimed", "accepted", "completed"]
+
+
+async def test_what_was_given_up_and_ends_all_the_same_is_not_executed_again(tmp_path: Path) -> None:
+    """Though its rows had been claimed again meanwhile, and were refused."""
+    transport = Scripted(run=in_turn(says("IN_QUEUE", "r-1"), Reply(429, headers={"retry-after": "900"})), status=GONE)
+    async with process(tmp_path / "db", transport, jobs=4, settings=SMALL, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 4)
+        submission = await submission_of(p)
+        await p.until_event(lambda step: step.event is Event.DEFERRED)
+        await tell(p, submission, done(Asked(0.0, "run", "r-1", b"")))
+        await p.finish()
+        await all_doubled(p, 4)
+        assert len(transport.of("run")) == 2
+        story = ["claimed", "accepted", "retried lost", "claimed", "deferred throttled", "completed"]
+        assert [await p.story(n) for n in (1, 4)] == [story] * 2
+        assert (await p.events(4))[-1].text == LATE
+        assert {(row.remote_id, row.attempts) for row in await p.results()} == {("r-1", 1)}
         assert await audited(p.ledger) == []
 
 

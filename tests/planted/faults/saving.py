@@ -45,8 +45,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a result that counts no more makes a file",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_validated",
-        old="is_open = completes(notice) and is_legal(job.state, Event.COMPLETED)",
-        new="is_open = completes(notice)",
+        old="return is_legal(job.state, Event.COMPLETED) and self._validators.is_needed(job.run)",
+        new="return self._validators.is_needed(job.run)",
         tests=(f"{SAVER}::test_a_result_that_comes_too_late_to_count_makes_no_file",),
     ),
     Fault(
@@ -76,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the rows of a chunk fetch their links one after another",
-        path="orchestrator/engine/collecting/chunk_results.py::ChunkResults.step",
+        path="orchestrator/engine/collecting/chunk_results.py::ChunkResults._by_parts",
         old="all_of(works, most=ROWS_AT_ONCE)",
         new="all_of(works, most=1)",
         tests=(f"{SAVER}::test_links_of_one_execution_are_fetched_beside_one_another_but_not_all_at_once",),

@@ -15,7 +15,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a webhook brings is not judged",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_validated",
-        old="return is_open and _key(notice) not in self._validations and self._validators.is_needed(job.run)",
+        old="return is_legal(job.state, Event.COMPLETED) and self._validators.is_needed(job.run)",
         new="return False",
         tests=(
             "tests/engine/collecting/test_validation_pool.py::test_what_a_webhook_brings_is_judged_while_others_go_on",
