@@ -1,5 +1,6 @@
 """Objects as fsspec's drivers read them: in blocks, by ranges."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -24,14 +25,18 @@ class DriverSource:
 
     def state(self) -> ObjectState:
         if self._found is None:
-            self._found = driver_state(self._filesystem, self.url)
+            try:
+                self._filesystem.invalidate_cache()
+                self._file = self._filesystem.open(self.url, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
+                info = getattr(self._file, "details", None) or self._filesystem.info(self.url)  # most have just asked
+            except Exception as error:
+                raise store_error_of(error) from error
+            self._found = _state_of(info)
         return self._found
 
     def read(self, at: int, most: int) -> bytes:
         first = self.state()
         try:
-            if self._file is None:
-                self._file = self._filesystem.open(self.url, "rb", block_size=BLOCK_BYTES, cache_type="readahead")
             self._file.seek(at)
             data: bytes = self._file.read(most)
         except Exception as error:
@@ -54,6 +59,10 @@ def driver_state(filesystem: Any, url: str) -> ObjectState:
         info = filesystem.info(url)
     except Exception as error:
         raise store_error_of(error) from error
+    return _state_of(info)
+
+
+def _state_of(info: Mapping[str, Any]) -> ObjectState:
     if info.get("type") == "directory":
         raise not_there()
     return state_by_info(info)

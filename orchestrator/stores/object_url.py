@@ -66,6 +66,11 @@ class ObjectUrl:
         """Whether it is one of a web server, which can be read and not written."""
         return is_web_url(self.url)
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it may mean several objects."""
+        return is_pattern(self.url) and not self.is_web
+
     def absolute(self) -> Self:
         """Itself: it is where it is, whatever the folder."""
         return self
@@ -123,7 +128,7 @@ class ObjectUrl:
 
     def matching(self) -> list[Self]:
         """The objects that a pattern means, in order: itself, where it is none, or is an object that is called so."""
-        if self.is_web or not is_pattern(self.url):
+        if not self.is_pattern:
             return [self]
         from orchestrator.stores.drivers import filesystem_of  # noqa: PLC0415
 

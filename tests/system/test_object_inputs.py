@@ -3,6 +3,7 @@
 import gzip
 import io
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.stores.gate import gate_before
 from tests.stores.s3_server import S3Server, s3_server
 from tests.stores.web_server import WebObject, serving
 from tests.system.processes import Desk, lines_of
@@ -104,3 +106,17 @@ def test_a_first_configuration_file_may_name_them(desk: Desk) -> None:
         assert 'output = "s3://data/out/results.jsonl"' in (desk.folder / "orchestrator.toml").read_text()
         served.refuse = [404]
         assert not desk.call(*first, served.url, "--force").summary["input_exists"]
+
+
+@pytest.mark.slow
+def test_nobody_is_asked_again_for_what_a_pattern_has_just_found(desk: Desk, store: S3Server) -> None:
+    for n in range(3):
+        store.put(f"listed/{n}.jsonl", rows(n, 1))
+    desk.write("echo.py", ECHO)
+    with gate_before(store.environment["AWS_ENDPOINT_URL"]) as gate:
+        environ = {**store.environment, "AWS_ENDPOINT_URL": gate.url}
+        done = desk.call("run", "s3://data/listed/*.jsonl", *LOCAL, "--output", "out.jsonl", environ=environ)
+        assert done.exit_code == 0, done
+    heads = Counter(path.rpartition("/")[2] for method, path in gate.seen if method == "HEAD")
+    found = [heads[f"{n}.jsonl"] for n in range(3)]
+    assert found == [2, 2, 2], "as each is opened, and behind its last byte"

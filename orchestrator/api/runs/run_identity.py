@@ -26,7 +26,7 @@ from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
-from orchestrator.stores.object_url import Location, location_of
+from orchestrator.stores.object_url import Location, ObjectUrl, location_of
 
 
 def check_given(request: RunRequest) -> None:
@@ -58,10 +58,14 @@ def check_given(request: RunRequest) -> None:
 
 def _check_sources(source: str) -> None:
     """Raises `UsageError` where an input is not there, or has a name that nobody could read again."""
-    for each in sources_of(source.splitlines()):
-        if each != STANDARD_INPUT:
-            _check_is_there(location_of(each))
-            _check_is_text(_full_path(each))
+    for given in source.splitlines():
+        place = location_of(given)
+        is_found = isinstance(place, ObjectUrl) and place.is_pattern  # its store has just said so
+        for each in sources_of([given]):
+            if each != STANDARD_INPUT:
+                if not is_found:
+                    _check_is_there(location_of(each))
+                _check_is_text(_full_path(each))
 
 
 def _check_is_there(place: Location) -> None:
