@@ -20,7 +20,10 @@ from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
 
 SETTLE_S: Final = 0.02
-"""How often it is looked whether slower transactions have ended: most take less."""
+SETTLE_S_MAX: Final = 0.25
+"""How soon it is looked again whether slower transactions have ended: most take less than the first pause, and each
+further one is twice as long.
+"""
 
 Written = TypeVar("Written")
 Given = ParamSpec("Given")
@@ -77,11 +80,13 @@ class Access:
         """What `look` finds among the events up to a number: all that there will ever be are there then. It is asked
         again, with a larger one, while that is None: those that it sees wait for a slower transaction's.
         """
+        pause_s = SETTLE_S
         while True:
             found = await look(await self.horizon())
             if found is not None:
                 return found
-            await anyio.sleep(SETTLE_S)
+            await anyio.sleep(pause_s)
+            pause_s = min(2 * pause_s, SETTLE_S_MAX)
 
     async def _asked(
         self, query: Executable, parameters: Parameters | None, found: Callable[[Result[Any]], Found]

@@ -3,16 +3,21 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
 
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.engine import open_engine
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.opening import open_ledger
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.ledger.ledgers import a_run, brought_to
 from tests.ledger.pipelines import a_pipeline, applied, every
@@ -85,6 +90,17 @@ async def test_a_schedule_fires_once_whichever_machine_looks(url: str) -> None:
             )
     assert fires == [3, 0, 0, 0]
     assert warned == []
+
+
+async def test_an_engine_has_the_ledgers_time_too(url: str) -> None:
+    machine = Machine(HOUR_US)
+    connect: Any = lambda _: plain_connections(url)  # noqa: E731  of the other database, by its type
+    dependencies = Dependencies(clock=machine.clock, environ={}, connect=connect)
+    async with open_engine(parse_ledger_url(url), ConnectionSettings(), dependencies, SilentConsole()) as engine:
+        await engine.heart.beat()
+        assert abs(engine.heart.beaten_at - machine.true_us()) < NEAR_US
+        [beat] = await engine.ledger.runs.heartbeats.all()
+        assert abs(beat.beaten_at - machine.true_us()) < NEAR_US
 
 
 async def test_a_clock_that_was_brought_is_kept_to(url: str) -> None:

@@ -74,6 +74,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="an engine has another time than its ledger",
+        path="orchestrator/engine/engine.py::open_engine",
+        old="dependencies = dependencies.with_clock(ledger.clock)",
+        new="",
+        tests=(f"{TIME}::test_an_engine_has_the_ledgers_time_too",),
+    ),
+    Fault(
         name="a server's clock that is set back stops the time of its ledger",
         path="orchestrator/ledger/postgres/server_clock.py::ServerClock.look",
         old="self._not_followed_us -= change_us",
