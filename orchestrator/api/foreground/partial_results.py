@@ -24,13 +24,16 @@ from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.run_request import partial_of
 from orchestrator.settings.words_and_defaults import Include
 from orchestrator.stores.object_url import Location
-from orchestrator.units import MIB
+from orchestrator.units import MIB, MINUTE_US
 
 APPEND_EVERY_S: Final = 1.0
 """How soon a result stands in the file; the longer, the less it costs."""
 
 AGAIN_S: Final = 60.0
 """How long to wait where the file could not be written."""
+
+LATE_US: Final = 15 * MINUTE_US
+"""A job may have ended by its time for so long before the ledger has it: a server was away meanwhile."""
 
 BATCH_BYTES: Final = MIB
 """So much is handed to the file at once."""
@@ -55,7 +58,7 @@ class PartialResults:
         self._file: BinaryIO | None = None
         self._place = 0
         self._known: set[int] = set()
-        """Jobs that ended while the file was made anew: they stand in it already."""
+        """Jobs that may have ended while the file was made anew: they stand in it already."""
 
         self._is_told = False
 
@@ -85,7 +88,7 @@ class PartialResults:
 
     async def _so_far(self, began_at: int) -> AsyncIterator[FinishedJob]:
         async for job in finished_jobs(self._ledger, self._run, WantedRows.RESULTS, inputs=self._has_inputs):
-            if (job.ended_at or 0) >= began_at:
+            if (job.ended_at or 0) >= began_at - LATE_US:
                 self._known.add(job.job)
             yield job
 

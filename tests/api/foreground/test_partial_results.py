@@ -84,10 +84,12 @@ async def test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_tol
 
 
 class Slow(PartialResults):
-    """Makes the file anew so slowly that some jobs end meanwhile: one before it is looked at, and one behind that."""
+    """Makes the file anew so slowly that some jobs end meanwhile: one before it is looked at, which waited for its
+    transaction, and one behind that.
+    """
 
     async def _so_far(self, began_at: int) -> AsyncIterator[FinishedJob]:
-        await brought_to(self._ledger, State.SUCCEEDED, self._ledger.now(), job=2)
+        await brought_to(self._ledger, State.SUCCEEDED, self._ledger.now() - 10 * S, job=2)
         async for job in super()._so_far(began_at):
             yield job
         await brought_to(self._ledger, State.SUCCEEDED, self._ledger.now(), job=4)
