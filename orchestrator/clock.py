@@ -92,3 +92,27 @@ class SystemClock:
         if now > self._latest:  # noqa: PLR1730  `max` would cost a third of it all, some ten times for each job
             self._latest = now
         return self._latest
+
+
+def elapsed_us() -> int:
+    """The same as `elapsed_ns` in microseconds."""
+    return elapsed_ns() // 1000
+
+
+class WaryElapsedClock:
+    """What has elapsed, for whoever must have stopped before others go on: where the wall clock has advanced further,
+    by that. A machine that is moved to another host, or wakes from a snapshot, may not have counted what passed
+    meanwhile.
+    """
+
+    def __init__(self, *, elapsed: Callable[[], int] = elapsed_us, wall_ns: Callable[[], int] = time.time_ns) -> None:
+        self._elapsed, self._wall_ns = elapsed, wall_ns
+        self._elapsed_before, self._wall_before = elapsed(), wall_ns() // 1000
+        self._ahead = 0
+
+    def now(self) -> int:
+        """Microseconds since some beginning. Never goes back."""
+        elapsed, wall = self._elapsed(), self._wall_ns() // 1000
+        self._ahead += max(0, (wall - self._wall_before) - (elapsed - self._elapsed_before))
+        self._elapsed_before, self._wall_before = elapsed, wall
+        return elapsed + self._ahead

@@ -168,6 +168,10 @@ class LostCommitsError(StorageError):
     """The database has lost what it had confirmed; waiting cures nothing."""
 
 
+class DeposedError(StorageError):
+    """Another process has taken this ledger over; nothing more is sent or written from here."""
+
+
 class TookTooLongError(OrchestratorError):
     """The ledger did not answer in time, so the question was ended; try again."""
 

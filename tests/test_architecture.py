@@ -283,9 +283,9 @@ def test_tests_sleep_on_virtual_time_only() -> None:
         text = path.read_text(encoding="utf-8")
         if not path.name.startswith("test_") and ("system" in path.parts or '__name__ == "__main__"' in text):
             return True  # a program of its own, which the test starts as a process
-        return {"simulation", "benchmarks", "hostile", "crashes", "narrow"} & set(path.parts) != set() or bool(
-            re.search(r"virtual_time|tests\.simulation", text)
-        )
+        return {"simulation", "benchmarks", "hostile", "crashes", "failover", "narrow"} & set(
+            path.parts
+        ) != set() or bool(re.search(r"virtual_time|tests\.simulation", text))
 
     slept = [
         place

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.clock import JUMP_US_MIN, SystemClock
+from orchestrator.clock import JUMP_US_MIN, SystemClock, WaryElapsedClock, elapsed_us
 from orchestrator.units import SECOND_US
 
 START_US = 1_767_225_600 * SECOND_US
@@ -73,3 +73,24 @@ def test_a_jump_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         hands.move(-60 * SECOND_US, 0)
 
     assert caplog.messages == ["the wall clock jumped by +61.0 s", "the wall clock jumped by -60.0 s"]
+
+
+# --- what has elapsed
+
+
+def test_what_elapses_never_goes_back_and_is_that_of_the_system() -> None:
+    found = [elapsed_us() for _ in range(100)]
+    assert found == sorted(found)
+
+
+@given(st.lists(st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 10**9)), min_size=1))
+def test_who_is_wary_counts_whichever_clock_has_advanced_further(moves: list[tuple[int, int]]) -> None:
+    wall_us, passed_us = START_US, 7 * SECOND_US
+    clock = WaryElapsedClock(elapsed=lambda: passed_us, wall_ns=lambda: wall_us * 1000)
+    before = clock.now()
+    for wall, passed in moves:
+        wall_us += wall
+        passed_us += passed
+        now = clock.now()
+        assert now - before == max(wall, passed)
+        before = now

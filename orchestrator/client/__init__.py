@@ -19,7 +19,13 @@ from orchestrator.errors import NotSent, Unanswered, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.client.http.in_process import Deliverer, InProcess
-    from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
+    from orchestrator.client.jobs.allowance import (
+        PEOPLE_SHARE,
+        for_a_batch,
+        for_people,
+        reserve_for_predecessor,
+        within_connections,
+    )
     from orchestrator.client.jobs.jobs import EndpointJobs
     from orchestrator.client.jobs.rate_limiter import Permit
     from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
@@ -52,6 +58,7 @@ __all__ = [
     "UsageError",
     "for_a_batch",
     "for_people",
+    "reserve_for_predecessor",
     "within_connections",
 ]
 
@@ -73,6 +80,7 @@ _HOME = {
     "Service": "jobs.service",
     "for_a_batch": "jobs.allowance",
     "for_people": "jobs.allowance",
+    "reserve_for_predecessor": "jobs.allowance",
     "within_connections": "jobs.allowance",
 }
 

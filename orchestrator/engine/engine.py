@@ -23,7 +23,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.heartbeat import HeartbeatWriter
 from orchestrator.engine.runtime.work_groups import WorkGroups, writing_until_left
-from orchestrator.errors import StorageError
+from orchestrator.errors import DeposedError, StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
@@ -111,7 +111,7 @@ class Engine:
         await self.ledger.writer.flush()
         self.groups.task_pool.check()
         if (lost := self.ledger.place.lost()) is not None:
-            raise StorageError(lost)
+            raise DeposedError(lost) if self.ledger.ownership is not None else StorageError(lost)
 
     def stop(self) -> None:
         """Ends `working`, also if that is still to begin."""

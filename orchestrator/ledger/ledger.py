@@ -17,7 +17,7 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite
+from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite, Ownership
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
@@ -54,6 +54,11 @@ class Ledger:
         self.place: LedgerPlace  # once open
 
     @property
+    def ownership(self) -> Ownership | None:
+        """What there is to ask of us who work on it, once it is prepared; None where nobody can take it from us."""
+        return self._site.ownership
+
+    @property
     def address(self) -> LedgerAddress:
         """Where it is."""
         return self._site.address
@@ -74,6 +79,7 @@ class Ledger:
 
     async def prepare(self, boot: Boot = this_boot) -> None:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
+        self._site.own()
         # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
         # told, and would wait for half a minute.
         async with self._site.database.writing() as connection:

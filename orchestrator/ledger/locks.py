@@ -3,18 +3,22 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
 @asynccontextmanager
-async def holding_ledger(ledger: LedgerAddress, *, now: int, doing: str = "") -> AsyncIterator[None]:
+async def holding_ledger(
+    ledger: LedgerAddress, *, now: int, doing: str = "", stands_by: StandsBy | None = None
+) -> AsyncIterator[None]:
     """Makes sure that nobody else works on the ledger while the block runs; `doing` is for those who ask what its
     holder does.
 
-    Raises `LedgerBusyError`, which says who works on it, and `UsageError` where nobody can.
+    Raises `LedgerBusyError`, which says who works on it, and `UsageError` where nobody can. With `stands_by` it waits
+    for the end of that one, and takes its place, where the ledger is on a server.
     """
-    async with site_of(ledger).holding(now=now, doing=doing):
+    async with site_of(ledger).holding(now=now, doing=doing, stands_by=stands_by):
         yield
 
 

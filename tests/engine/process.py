@@ -6,7 +6,7 @@ Nothing is started by itself: `begin` does what a run does at its start, `start`
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import httpx
@@ -42,11 +42,13 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
 from orchestrator.ledger.transactions.run_controls import RunControls
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings, place_for
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.rows import empty_ledger, rows
+from tests.postgres.ledgers import waited_for
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import CommitWatch, async_creator
 from tests.simulation.transport import SimulatedTransport
@@ -204,6 +206,16 @@ class Process:
         return [job async for job in finished_jobs(self.ledger, self.run.id, WantedRows.ERRORS)]
 
 
+def _make_place(path: Path) -> None:
+    empty_ledger(path)
+    path.with_name(path.name + ".key").write_bytes(KEY)
+
+
+def _way_to(server: str | None, delay: Callable[[], float] | None, commits: CommitWatch | None) -> Callable[[Any], Any]:
+    """How the ledger is connected to."""
+    return lambda path: waited_for(server) if server else async_creator(path, delay=delay, commits=commits)
+
+
 @asynccontextmanager
 async def process(
     path: Path,
@@ -227,8 +239,9 @@ async def process(
     sample_every_s: float = SAMPLE_EVERY_S,
     watch_every_s: float = WATCH_EVERY_S,
     fetch_link: FetchLink = real_link,
+    server: str | None = None,
 ) -> AsyncIterator[Process]:
-    """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
+    """A process on the ledger at `path`, or at the URL `server`, made with `jobs` in the run `name` where it has none.
 
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
@@ -239,13 +252,12 @@ async def process(
         return found
 
     clock = clock or VirtualClock()
-    empty_ledger(path)
-    path.with_name(path.name + ".key").write_bytes(KEY)
+    _make_place(path)
     dependencies = Dependencies(
         clock=clock,
         environ={} if environ is None else environ,
         service=service,
-        connect=lambda found: async_creator(found, delay=delay, commits=commits),
+        connect=_way_to(server, delay, commits),
         boot=boot,
         open_files=lambda: 1_024,
         listener=lambda _app, _address: Listener(),
@@ -264,7 +276,7 @@ async def process(
         headers=headers or {},
     )
     heard = Heard()
-    async with open_engine(path, connection, dependencies, heard) as engine:
+    async with open_engine(parse_ledger_url(server) if server else path, connection, dependencies, heard) as engine:
         run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
             its_settings = braked(settings or RunSettings(), breaker)

@@ -29,6 +29,9 @@ class Options:
     """How the service behaves. Shares are of 1."""
 
     key: str = "the-key-of-the-tests"
+    other_keys: tuple[str, ...] = ()
+    """Of further processes, which are to be told apart: of each request it is noted whose key it bore, and when it came."""
+
     endpoint: str = "ep1"
     throttled: str = ""
     """Another endpoint, where there is a machine for no worker: jobs wait there until they are cancelled."""
@@ -95,6 +98,7 @@ class Service:
     """The ids of accepted submissions whose answer was not dropped."""
 
     counted: Counter[str] = field(default_factory=Counter)
+    senders: list[tuple[float, str, str]] = field(default_factory=list)
     progress: anyio.Event = field(default_factory=anyio.Event)
 
     def count(self, what: str) -> None:
@@ -133,7 +137,10 @@ class Service:
         match method, *path.strip("/").split("/"):
             case _, "v2", endpoint, operation, *rest:
                 self.count(operation)
-                if headers.get("authorization") != f"Bearer {self.options.key}":
+                key = headers.get("authorization", "").removeprefix("Bearer ")
+                if self.options.other_keys:
+                    self.senders.append((anyio.current_time(), key, operation))
+                if key not in (self.options.key, *self.options.other_keys):
                     return 401, {"error": "unauthorized"}
                 if endpoint not in {self.options.endpoint, self.options.throttled}:
                     return 404, {"error": "endpoint not found"}
@@ -152,6 +159,7 @@ class Service:
         stores = [job.body["s3Config"] for job in self.jobs.values() if "s3Config" in job.body]
         return 200, {
             "accepted": self.accepted, "answered": self.answered, "counted": self.counted, "stores": stores,
+            "senders": self.senders,
         }  # fmt: skip
 
     async def operate(

@@ -17,7 +17,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import leading
+from orchestrator.errors import DeposedError, leading
+from orchestrator.ledger import read_ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
@@ -40,7 +41,10 @@ async def serve(
     """Sends and collects for all runs of a ledger, those included that other processes take in meanwhile, until `stop`
     is set, and has what is `alongside` work with the engine. Returns how every run stands then.
 
-    Raises `UsageError` where another process works on the ledger, `StorageError` where it cannot be written.
+    Where another process works on a ledger on a server, it stands by, and takes the place of that one once it is gone;
+    should another one take its own, it stands by again.
+
+    Raises `UsageError` where another process works on a ledger in a file, `StorageError` where it cannot be written.
     """
     dependencies = dependencies or Dependencies()
     console = console or SilentConsole()
@@ -57,10 +61,22 @@ async def serve(
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):
-            async with host.lock():
-                return await _serve(host, alongside)
+            while True:
+                async with host.place() as is_ours:
+                    if not is_ours:
+                        break
+                    try:
+                        return await _serve(host, alongside)
+                    except (DeposedError, BaseExceptionGroup) as error:
+                        cause = leading(error)
+                        if not isinstance(cause, DeposedError):
+                            raise
+                        host.console.warn(f"{cause}")
     except BaseExceptionGroup as group:
         raise leading(group) from group
+    connect = dependencies.connect_to(request.ledger)
+    async with read_ledger(request.ledger, clock=dependencies.clock, connect=connect) as ledger:
+        return await runs_now(ledger, None)
 
 
 async def _serve(host: Host, alongside: Alongside | None) -> list[RunStatus]:

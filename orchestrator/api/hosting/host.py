@@ -67,6 +67,35 @@ class Host:
 
     # --- the lock
 
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[bool]:
+        """The ledger's lock, for as long as the block lasts. Where another process works on a server, this one stands
+        by until that is gone, or `stop` is set: then it is False.
+
+        Raises `LedgerBusyError` where another process works on a file.
+        """
+        is_standing_by = anyio.Event()
+
+        def stands_by(holder: str) -> None:
+            self.console.info(f"stands by: {holder} works on {self.path}; this process takes its place once it is gone")
+            self.console.ready()
+            is_standing_by.set()
+
+        async def give_up(waiting: anyio.CancelScope) -> None:
+            await is_standing_by.wait()
+            await self.stop.wait()
+            waiting.cancel()
+
+        now = self.dependencies.clock.now()
+        async with AsyncExitStack() as held:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(give_up, tasks.cancel_scope)
+                await held.enter_async_context(
+                    self.dependencies.lock(self.path, now=now, doing=self.doing, stands_by=stands_by)
+                )
+                tasks.cancel_scope.cancel()
+            yield not (is_standing_by.is_set() and self.stop.is_set())
+
     def lock(self) -> AbstractAsyncContextManager[None]:
         """The ledger's lock, for as long as the block lasts. Raises `LedgerBusyError` where another process has it."""
         return self.dependencies.lock(self.path, now=self.dependencies.clock.now(), doing=self.doing)

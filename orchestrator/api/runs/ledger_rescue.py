@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.errors import StorageError
+from orchestrator.errors import DeposedError, StorageError
 from orchestrator.ledger import Ledger, LedgerFiles
 from orchestrator.settings import run_request
 
@@ -21,7 +21,7 @@ async def rescuing(ledger: Ledger) -> AsyncIterator[None]:
         if isinstance(ledger.place, LedgerFiles) and (missing := ledger.place.missing()) is not None:
             raise await _misplaced(ledger, ledger.place, missing) from error
         if (lost := ledger.place.lost()) is not None:
-            raise StorageError(lost) from error
+            raise DeposedError(lost) from error
         raise
 
 

@@ -9,6 +9,7 @@ streams) costs more than everything that aiohttp does (measured: 0.25 ms of CPU 
 """
 
 import functools
+import socket
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Final, Protocol
@@ -17,13 +18,15 @@ import aiohttp
 import aiohttp.payload
 import httpx
 import msgspec
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
-from orchestrator.client.http.bodies import Download, Leaving, Upload
+from orchestrator.client.http.bodies import Download, Leaving, MayLeave, Upload, refuse_to_leave
 from orchestrator.client.http.idle_timeout import IdleTimeout
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlots
 from orchestrator.client.http.unpacking import decompressed
+from orchestrator.core.ownership.lease import LATE_US_MAX
 from orchestrator.units import MIB
 
 IDLE_S_MAX: Final = 4.0
@@ -74,8 +77,12 @@ class Carried(msgspec.Struct, frozen=True):
 class Carrier(Protocol):
     """Carries one request to where its URL says, once, and follows no redirect."""
 
+    may_leave: MayLeave | None
+    """Asked before anything leaves, if there is one; to be said before the first request."""
+
     async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
-        """The answer to `request`. Raises `Unanswered` for one that is too long, and what its library raises.
+        """The answer to `request`. Raises `NotSent` where it may not leave, `Unanswered` for an answer that is too
+        long, and what its library raises.
 
         `idle_timeout` is told of all that moves, and whether the request was cut.
         """
@@ -93,6 +100,8 @@ class AiohttpCarrier:
     Connecting may take `connect_s`, an answer have `body_bytes_max`. Large bodies share the line by `up` and `down`.
     """
 
+    may_leave: MayLeave | None = None
+
     def __init__(
         self, *, proxy: str | None, connect_s: float, body_bytes_max: int, up: TransferSlots, down: TransferSlots
     ) -> None:
@@ -107,7 +116,7 @@ class AiohttpCarrier:
         """See `Carrier`; raises aiohttp's errors."""
         if not request.body:
             return await self._exchange(request, None, idle_timeout)
-        upload = Upload(request.body, idle_timeout, request.leaving)
+        upload = Upload(request.body, idle_timeout, request.leaving, self.may_leave)
         if len(request.body) > LARGE_BYTES:
             with idle_timeout.paused():
                 upload.slot = await self._up.enter(len(request.body))
@@ -115,6 +124,7 @@ class AiohttpCarrier:
             return await self._exchange(request, upload, idle_timeout)
         except BaseException:
             idle_timeout.is_cut = upload.cut()
+            upload.check()
             raise
         finally:
             if upload.slot is not None:
@@ -155,7 +165,9 @@ class AiohttpCarrier:
                 limit=0,  # the rate limiter limits; a second queue here would hide how long a request waited
                 keepalive_timeout=IDLE_S_MAX,
                 ttl_dns_cache=DNS_CACHE_S,
+                socket_factory=None if self.may_leave is None else impatient_socket,
             ),
+            request_class=aiohttp.ClientRequest if self.may_leave is None else _asking(self.may_leave),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=READ_BYTES,
@@ -179,8 +191,32 @@ class AiohttpCarrier:
             await session.close()
 
 
+def _asking(may_leave: MayLeave) -> type[aiohttp.ClientRequest]:
+    """Requests that ask once they have their connection: without a body they leave in the same step. Where there is
+    one, it asks itself: it leaves with their head, in a task of its own.
+    """
+
+    class Asking(aiohttp.ClientRequest):
+        async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+            refuse_to_leave(may_leave)
+            return await super().send(conn)
+
+    return Asking
+
+
+def impatient_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that does not try for ever to deliver what was handed to it."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; macOS gives up later, and has no such option
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LATE_US_MAX // 1_000)
+    return made
+
+
 class HttpxCarrier:
     """Any httpx transport; `connect_s` is handed to it, an answer may have `body_bytes_max`."""
+
+    may_leave: MayLeave | None = None
 
     def __init__(self, transport: httpx.AsyncBaseTransport, *, connect_s: float, body_bytes_max: int) -> None:
         self._transport = transport
@@ -189,6 +225,7 @@ class HttpxCarrier:
 
     async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
         """See `Carrier`; raises httpx's errors."""
+        refuse_to_leave(self.may_leave)
         if request.leaving is not None:
             request.leaving()
         response = await self._transport.handle_async_request(

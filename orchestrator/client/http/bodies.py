@@ -11,13 +11,25 @@ from aiohttp.abc import AbstractStreamWriter
 
 from orchestrator.client.http.idle_timeout import IdleTimeout
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlot, TransferSlots
-from orchestrator.errors import Unanswered
+from orchestrator.errors import CutShort, NotSent, Unanswered
 
 PIECE_BYTES: Final = 64 * 1024
 """A large body leaves in pieces of this size."""
 
 Leaving = Callable[[], None]
 """Called just before the last bytes of a body are handed to its connection: before, nobody can act on the request."""
+
+MayLeave = Callable[[], bool]
+"""Asked just before bytes of a request are handed to their connection whether they may be: in the same step of the
+event loop, so that nothing comes between. A process whose place another one may have taken sends nothing more."""
+
+NOT_OURS: Final = "another process may send in this one's place by now"
+
+
+def refuse_to_leave(may_leave: MayLeave | None) -> None:
+    """Raises `NotSent` where nothing may leave any more."""
+    if may_leave is not None and not may_leave():
+        raise NotSent(NOT_OURS)
 
 
 class Upload(aiohttp.payload.Payload):
@@ -26,12 +38,16 @@ class Upload(aiohttp.payload.Payload):
     (One write of it all would land in a buffer of the transport's as a whole, and with TLS count as written at once.)
     """
 
-    def __init__(self, body: bytes, idle_timeout: IdleTimeout, leaving: Leaving | None) -> None:
+    def __init__(
+        self, body: bytes, idle_timeout: IdleTimeout, leaving: Leaving | None, may_leave: MayLeave | None = None
+    ) -> None:
         super().__init__(body)
         self._body = body
         self._idle_timeout = idle_timeout
         self._leaving = leaving
+        self._may_leave = may_leave
         self._handed = 0
+        self._refusal: NotSent | None = None
         self._transport: asyncio.WriteTransport | None = None
         self.slot: TransferSlot | None = None
 
@@ -56,7 +72,15 @@ class Upload(aiohttp.payload.Payload):
     async def write_with_length(self, writer: AbstractStreamWriter, _content_length: int | None) -> None:
         """The same: the length is what we said ourselves, its size."""
         self._transport = writer.transport
+        try:
+            await self._write(writer)
+        except NotSent as error:
+            self._refusal = CutShort(error.message) if self._handed else error
+            raise
+
+    async def _write(self, writer: AbstractStreamWriter) -> None:
         if self.slot is None:
+            refuse_to_leave(self._may_leave)
             self._idle_timeout.moved += self.size
             self._handed = self.size
             if self._leaving is not None:
@@ -66,6 +90,7 @@ class Upload(aiohttp.payload.Payload):
         _keep_little_unsent(self._transport)
         view = memoryview(self._body)
         for start in range(0, self.size, PIECE_BYTES):
+            refuse_to_leave(self._may_leave)
             piece = view[start : start + PIECE_BYTES]
             self._handed += len(piece)
             if self._handed == self.size and self._leaving is not None:
@@ -75,6 +100,11 @@ class Upload(aiohttp.payload.Payload):
             self._idle_timeout.moved += len(piece)
             self.slot.moved(len(piece))
         self.slot.completed()
+
+    def check(self) -> None:
+        """Raises what kept it from leaving, if something of ours did: what aiohttp raises instead does not say."""
+        if self._refusal is not None:
+            raise self._refusal
 
     def cut(self) -> bool:
         """The request has ended: nothing of the body leaves any more. Returns whether some of it never left.

@@ -26,6 +26,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from orchestrator.client.http.backends import OK_MAX, AiohttpCarrier, Carrier, HttpxCarrier, Request
+from orchestrator.client.http.bodies import MayLeave
 from orchestrator.client.http.idle_timeout import IdleWatch
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.clock import Clock
@@ -115,6 +116,10 @@ class Transport:
             self._carrier = HttpxCarrier(transport, connect_s=connect_s, body_bytes_max=body_bytes_max)
         self._watch = IdleWatch(clock, on_sleep=self._carrier.distrust)
 
+    def ask_first(self, may_leave: MayLeave) -> None:
+        """Nothing leaves where that says no, which raises `NotSent`. To be called before the first request."""
+        self._carrier.may_leave = may_leave
+
     def check_proxy(self) -> None:
         """Raises `UsageError` where the proxy cannot be used: then nothing can be sent."""
         if self._proxy is not None and self._proxy.fault is not None:
@@ -155,7 +160,7 @@ class Transport:
         except _FOREIGN_ERRORS as error:
             failure = self._meaning(error, request)
             bare(error)  # its connection keeps it, and it the frames that have what came of the answer
-        except Unanswered as error:
+        except (NotSent, Unanswered) as error:
             failure = bare(error)
         finally:
             self._watch.end(idle_timeout)

@@ -167,6 +167,10 @@ class RateLimiter:
         """At a restart: an earlier process may have sent requests of which nothing is known; see `Pacer.ease_in`."""
         self._lanes[operation].pacer.ease_in(self._clock.now())
 
+    def reserve(self, operation: Operation, number: int, until: int, *, places: int = 0) -> None:
+        """At a take-over: so many requests of the process before may still arrive until then; see `Pacer.reserve`."""
+        self._lanes[operation].pacer.reserve(number, until, places=places)
+
     def figures(self, operation: Operation) -> Meter:
         """How `operation` stands with its limit."""
         return self._lanes[operation].pacer.figures(self._clock.now())

@@ -6,6 +6,7 @@ from typing import Self
 import anyio
 import httpx
 
+from orchestrator.client.http.bodies import MayLeave
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.client.jobs.jobs import EndpointJobs
@@ -69,6 +70,7 @@ class Service:
         self._pacing: Pacing = pacing
         self._carrier = transport
         self._trust_env = trust_env
+        self._may_leave: MayLeave | None = None
         self._transports: dict[str | None, Transport] = {}
         self._transport = self.transport_to(url)
         self._endpoints: dict[str, EndpointJobs] = {}
@@ -122,6 +124,12 @@ class Service:
     def _limiter(self) -> RateLimiter:
         return RateLimiter(self.clock, self._limits, pacing=self._pacing)
 
+    def ask_first(self, may_leave: MayLeave) -> None:
+        """Nothing leaves where that says no, whatever it is; see `Transport.ask_first`."""
+        self._may_leave = may_leave
+        for transport in self._transports.values():
+            transport.ask_first(may_leave)
+
     @property
     def headers(self) -> Mapping[str, str]:
         """What every request to the service carries, the key among it. Raises `UsageError` where there is none."""
@@ -142,4 +150,6 @@ class Service:
         proxy = environment_proxy(url) if self._trust_env and self._carrier is None else None
         if proxy not in self._transports:
             self._transports[proxy] = Transport(self.clock, transport=self._carrier, proxy=proxy)
+            if self._may_leave is not None:
+                self._transports[proxy].ask_first(self._may_leave)
         return self._transports[proxy]

@@ -307,6 +307,13 @@ class Pacer:
         """
         self._slots.hold(answered, unanswered)
 
+    def reserve(self, number: int, until: int, *, places: int) -> None:
+        """At a take-over: so many requests of the process before may arrive until then, and nobody hears the answers.
+
+        Each has a slot until then, and so many of them a place among those at once.
+        """
+        self._slots.reserve(number, places, until)
+
     def figures(self, now: int) -> Meter:
         """How things stand at `now`."""
         wait_us = self.wait_us(now)

@@ -20,6 +20,7 @@ class RequestSlots:
         self._answered: deque[int] = deque()  # when each was answered or given up; ascending
         self._refused: deque[int] = deque()  # of these, the 429s
         self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
+        self._reserved = self._reserved_places = self._reserved_until = 0
 
     def resize(self, requests: int, concurrent: int | None, window_us: int) -> None:
         """The limit is that from now on; what is held stays held."""
@@ -28,7 +29,7 @@ class RequestSlots:
     @property
     def used(self) -> int:
         """How many are held, as far as those that are over were freed."""
-        return self.in_flight + len(self._answered)
+        return self.in_flight + len(self._answered) + self._reserved
 
     @property
     def answered(self) -> int:
@@ -42,30 +43,42 @@ class RequestSlots:
             self._answered.popleft()
         while self._given_up and self._given_up[0] <= horizon:
             self._given_up.popleft()
+        if self._reserved and now >= self._reserved_until:
+            self._reserved = self._reserved_places = 0
 
     def free_at(self) -> int | None:
         """When one is free, which may be over; None where an answer has to come first."""
-        at = 0
+        at: int | None = 0
         taken = self.used - self.requests
         if taken >= 0:
-            if taken >= len(self._answered):
-                return None
-            at = self._answered[taken] + self.window_us
-        if self._concurrent is not None:
-            excess = self.in_flight + len(self._given_up) - self._concurrent
-            if excess >= 0:
-                if excess >= len(self._given_up):
-                    return None
-                at = max(at, self._given_up[excess] + self.window_us)
-        return at
+            at = self._let_go_at(self._answered, self._reserved, taken)
+        if self._concurrent is None or at is None:
+            return at
+        excess = self.in_flight + len(self._given_up) + self._reserved_places - self._concurrent
+        if excess < 0:
+            return at
+        place_at = self._let_go_at(self._given_up, self._reserved_places, excess)
+        return None if place_at is None else max(at, place_at)
+
+    def _let_go_at(self, times: deque[int], reserved: int, before: int) -> int | None:
+        """When the next one is let go of after so many of those that are held since `times`, or `reserved`."""
+        if reserved:
+            early = len(times) - _later_than(times, self._reserved_until - self.window_us)
+            if early <= before < early + reserved:
+                return self._reserved_until
+            if before >= early:
+                before -= reserved
+        return times[before] + self.window_us if before < len(times) else None
 
     def free_until(self, until: int) -> int:
         """How many are free by then, if no answer comes."""
         horizon = until - self.window_us
-        free = self.requests - self.in_flight - _later_than(self._answered, horizon)
+        is_reserved = until < self._reserved_until
+        free = self.requests - self.in_flight - _later_than(self._answered, horizon) - is_reserved * self._reserved
         if self._concurrent is None:
             return free
-        return min(free, self._concurrent - self.in_flight - _later_than(self._given_up, horizon))
+        places = self._concurrent - self.in_flight - _later_than(self._given_up, horizon)
+        return min(free, places - is_reserved * self._reserved_places)
 
     def taken(self, now: int) -> int:
         """How many were taken in the last window. Those given up are among them: nobody knows."""
@@ -92,6 +105,12 @@ class RequestSlots:
         left = list(given_up)
         self._answered = deque(sorted([*self._answered, *answered, *left]))
         self._given_up = deque(sorted([*self._given_up, *left]))
+
+    def reserve(self, number: int, places: int, until: int) -> None:
+        """So many of another process, which may still arrive, hold a slot each until then, and so many of them a place
+        among those at once. Nobody ends them; what was reserved before is not any more.
+        """
+        self._reserved, self._reserved_places, self._reserved_until = number, min(number, places), until
 
 
 def _later_than(times: deque[int], horizon: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from orchestrator.client import ServerlessEndpoint, for_a_batch, within_connections
+from orchestrator.client import ServerlessEndpoint, for_a_batch, reserve_for_predecessor
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
@@ -62,7 +62,7 @@ class EndpointRegistry:
         self.settings_of: dict[int, RunSettings] = {}
         """Of every run of the ledger, by its number, as they were given last."""
 
-        self.services = ServiceRegistry(connection, dependencies, console, groups.outer)
+        self.services = ServiceRegistry(connection, dependencies, console, groups.outer, ownership=ledger.ownership)
         own = connection.key_variables
         self.secrets = SecretScrubber(
             lambda: ledger.jobs.claims.secret_names | own | self.services.secret_variables,
@@ -123,7 +123,7 @@ class EndpointRegistry:
         )
 
         def share(limits: Mapping[Operation, Limit]) -> Mapping[Operation, Limit]:
-            return for_a_batch(within_connections(limits, self.services.connections))
+            return for_a_batch(self.services.part_of(limits))
 
         def changed(base: Mapping[Operation, Limit]) -> None:
             # Not what running workers add to it: they may be gone before all that is outstanding is collected.
@@ -171,7 +171,8 @@ class EndpointRegistry:
     async def _remember(self, number: int) -> None:
         """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach.
 
-        Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window.
+        Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window. What a
+        process may still send that did not let go has its part of the limits until it cannot arrive any more.
         """
         endpoint, now = self.endpoints[number], self._ledger.now()
         limiter = endpoint.api.limiter
@@ -183,7 +184,11 @@ class EndpointRegistry:
         sent = await self._ledger.jobs.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
-        limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
+        if self._ledger.ownership is not None and self._ledger.ownership.is_successor:
+            reserve_for_predecessor(limiter, unanswered=len(sent.unanswered), now=now)
+            limiter.hold(Operation.RUN, sent.answered)
+        else:
+            limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
         endpoint.estimates.remember(await self._ledger.jobs.history.took(endpoint_id=number, now=now))
 
     async def write_down(self) -> None:

@@ -21,6 +21,7 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.ownership.lease import LATE_US_MAX
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -41,6 +42,9 @@ _GONE: Final[Mapping[Absence, FailureClass | None]] = {
 }
 
 log = logging.getLogger(__name__)
+
+SETTLED_US_MIN: Final = 2 * LATE_US_MAX
+"""What a process left that did not let go of the ledger is not settled sooner: its requests may still arrive."""
 
 
 class Duty:
@@ -157,7 +161,9 @@ class Janitor:
 
     def _left(self, job: Job, never_left: Collection[int]) -> Transition:
         endpoint = self._endpoints[job.endpoint]
-        step = left_submitting(endpoint, job, self._ledger.now(), never_left=job.submission in never_left)
+        now, ownership = self._ledger.now(), self._ledger.ownership
+        settled_from = now + SETTLED_US_MIN if ownership is not None and ownership.is_successor else now
+        step = left_submitting(endpoint, job, now, never_left=job.submission in never_left, settled_from=settled_from)
         return endpoint.homes.homeward(step)
 
     def _repaid_for(self, job: Job) -> FailureClass | None:
@@ -235,8 +241,10 @@ class Janitor:
         return on_failed(self._endpoints[job.endpoint], job, outcome, reason="nobody adopted it")
 
 
-def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Transition:
-    """The step for a job of `endpoint` whose request nobody is waiting for any more, if it ever left."""
+def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool, settled_from: int = 0) -> Transition:
+    """The step for a job of `endpoint` whose request nobody is waiting for any more, if it ever left. If so, it is not
+    settled before `settled_from`.
+    """
     if never_left:
         return transitions.deferred(job, due_at=now, reason="the process ended before it was sent", at=now)
     if endpoint.is_local:
@@ -244,7 +252,7 @@ def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool)
     sent_at = now if job.unfinished_at is None else job.unfinished_at
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    at = endpoint.settle_at(job, now)
+    at = max(endpoint.settle_at(job, now), settled_from)
     return transitions.left_unanswered(job, settle_at=at, reason="the process ended before the answer came", at=now)
 
 

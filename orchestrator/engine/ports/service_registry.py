@@ -1,6 +1,6 @@
 """The services that a process reaches, one client for each service URL; embedded ones are begun here, too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.open_files import requests_part
-from orchestrator.client.jobs.allowance import within_connections
+from orchestrator.client.jobs.allowance import for_an_owner, within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.pools.member import is_member
 from orchestrator.core.service.endpoint_headers import NO_HEADERS
@@ -20,6 +20,7 @@ from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.sites.site import Ownership
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, place_for, whose
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL
@@ -29,8 +30,15 @@ class ServiceRegistry:
     """Opens the service of a run when it is first asked for, and closes all of them. Embedded ones live in `outer`."""
 
     def __init__(
-        self, connection: ConnectionSettings, dependencies: Dependencies, console: Console, outer: TaskGroup
+        self,
+        connection: ConnectionSettings,
+        dependencies: Dependencies,
+        console: Console,
+        outer: TaskGroup,
+        *,
+        ownership: Ownership | None = None,
     ) -> None:
+        self._ownership = ownership
         self._connection = connection
         self._dependencies = dependencies
         self._console = console
@@ -133,6 +141,13 @@ class ServiceRegistry:
         further = self._connection.keys
         return {"": self._connection.api_key} | {url: key for url in further if (key := self._key_for(url))}
 
+    def part_of(self, limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
+        """What of an endpoint's `limits` this process may use, by its connections, and by whether another one may take
+        its place.
+        """
+        within = within_connections(limits, self.connections)
+        return within if self._ownership is None else for_an_owner(within)
+
     def row_variables(self, settings: RunSettings) -> RowVariables:
         """The environment variables that rows of a run with these settings may have; none of our own keys is among
         them.
@@ -147,10 +162,12 @@ class ServiceRegistry:
         return self._connection.can_reach(place, self._dependencies.environ)
 
     def _real(self, url: str) -> Service:
-        limits = within_connections(self._connection.limits, self.connections)
-        self._warn_of_few_files(limits)
+        self._warn_of_few_files(within_connections(self._connection.limits, self.connections))
+        limits = self.part_of(self._connection.limits)
         connection = replace(self._connection.reaching(url, self._dependencies.environ), limits=limits)
         service = self._dependencies.service(connection, self._dependencies.clock)
+        if self._ownership is not None:
+            service.ask_first(self._ownership.may_leave)
         if is_by_url(url):
             service.further_keys = {address_of(each): key for each, key in self.api_keys().items() if each}
         return service

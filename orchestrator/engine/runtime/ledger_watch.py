@@ -55,7 +55,7 @@ class LedgerWatch:
         is_told = False
         task_status.started()
         loop = asyncio.get_running_loop()
-        while not await self._is_lost():
+        while self._place is None or self._place.lost() is None:
             try:
                 version = await self._version()
             except StorageError as error:
@@ -71,12 +71,6 @@ class LedgerWatch:
             await anyio.sleep(self._every_s)
             self.lag.add(loop.time() - due_s)
         self.lost.set()
-
-    async def _is_lost(self) -> bool:
-        if self._place is None:
-            return False
-        await self._place.look()
-        return self._place.lost() is not None
 
     def _wake_all(self) -> None:
         for wake in self._subscribers:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.errors import UsageError
 from orchestrator.installation import missing_package
 from orchestrator.ledger.postgres.connect_errors import connect_errors
+from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.postgres.server_access import arguments
 from orchestrator.ledger.postgres.server_checks import check_server
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
@@ -56,8 +57,8 @@ ALWAYS: Final[Settings] = {
 }
 
 
-def connecting(url: LedgerUrl, *, label: str = "orchestrator") -> Connect:
-    """The ordinary way to connect to the database at `url`; the server shows connections by their `label`.
+def connecting(url: LedgerUrl) -> Connect:
+    """The ordinary way to connect to the database at `url`; see `process_mark` for how connections are called.
 
     Raises `UsageError` where the driver is missing. A connection raises `StorageError` where nobody can be reached, and
     `UsageError` for a server to which no ledger can be trusted.
@@ -70,7 +71,7 @@ def connecting(url: LedgerUrl, *, label: str = "orchestrator") -> Connect:
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
         with connect_errors(url):
             driver = await asyncpg.connect(
-                **arguments(url, {"application_name": label, **ALWAYS, **settings}),
+                **arguments(url, {"application_name": connection_name(), **ALWAYS, **settings}),
                 timeout=bounds.connected_s * len(url.hosts),
                 command_timeout=bounds.answered_s,
             )

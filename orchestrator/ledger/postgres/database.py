@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import await_only, greenlet_spawn
 
-from orchestrator.errors import LostCommitsError, StorageError, UsageError
+from orchestrator.errors import DeposedError, LostCommitsError, StorageError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, CommitInDoubtError, Found, Parameters, Size
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
@@ -44,6 +44,8 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(1869767528, to_regnamespace(current
 _BEGIN: Final = f"BEGIN; {_LOCK}"
 _COUNT: Final = "UPDATE writers SET seq = {number} WHERE id = {me} AND seq = {number} - 1"
 _COUNTED: Final = "UPDATE 1"
+_FENCED: Final = "WITH numbered AS ({count} RETURNING 1), fence AS ({fence}) SELECT FROM numbered, fence"
+_PROVED: Final = "SELECT 1"
 _FOUND_OUT: Final = "UPDATE writers SET seq = seq WHERE id = $1 RETURNING seq"
 """Waits for the end of whatever has changed the row: the server may not know yet that we are gone."""
 
@@ -93,6 +95,9 @@ class ServerDatabase:
         self._writer = _engine(partial(self._writing_connection, writing), connections=1)
         self._readers = _engine(partial(self._line.connected, reading), connections=READERS_MAX)
         self._horizon = FeedHorizon(self.asked)
+        self.fence: str | None = None
+        """A statement that finds one row as long as this process may write; see `processes/leases.py`."""
+
         self._backend: tuple[int, datetime] | None = None
         """The server's process of our writing connection, or of the last one."""
 
@@ -123,8 +128,7 @@ class ServerDatabase:
         try:
             async with self._connected(self._writer) as connection:
                 driver = server_driver(connection)
-                if await driver.execute(f"{_BEGIN}; {_COUNT.format(number=number, me=self._me)}") != _COUNTED:
-                    raise self._lost_commits()
+                await self._begin(driver, _COUNT.format(number=number, me=self._me))
                 yield connection
                 is_committing = True
                 await _commit(driver)
@@ -134,6 +138,18 @@ class ServerDatabase:
             self._is_in_doubt = True
             raise CommitInDoubtError(error.message, self._find_out) from error
         self._committed = number
+
+    async def _begin(self, driver: Driver, count: str) -> None:
+        """Begins a transaction with its number, which must be ours to give, and with the proof that we may write."""
+        if self.fence is None:
+            is_ours = await driver.execute(f"{_BEGIN}; {count}") == _COUNTED
+        else:
+            proved = _FENCED.format(count=count, fence=self.fence)
+            is_ours = await driver.execute(f"{_BEGIN}; {proved}") == _PROVED
+            if not is_ours and await driver.fetchval(self.fence) is None:
+                raise DeposedError(f"{self.name}: another process has taken this ledger over; nothing is written here")
+        if not is_ours:
+            raise self._lost_commits()
 
     async def _find_out(self) -> bool:
         """Whether the transaction after the last one that is known to be committed is so as well."""

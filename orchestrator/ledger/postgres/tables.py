@@ -20,6 +20,8 @@ STORAGE: Final[Mapping[str, str]] = {
     "submissions": _BUSY,
     "counts": _FEW_AND_BUSY,
     "writers": _FEW_AND_BUSY,
+    "processes": _FEW_AND_BUSY,
+    "leases": _FEW_AND_BUSY,
 }
 """How much room is left in each page, and how soon what was updated is swept up."""
 
@@ -39,6 +41,16 @@ WRITERS: Final = (
 )
 """A row for each process that writes, with how many transactions it has begun."""
 
+OWNERS: Final = (
+    (
+        "CREATE TABLE processes (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, beat BIGINT NOT NULL DEFAULT 0,"
+        ' name TEXT COLLATE "C" NOT NULL, mark TEXT COLLATE "C" NOT NULL)'
+    ),
+    "CREATE TABLE leases (shard BIGINT PRIMARY KEY, epoch BIGINT NOT NULL, owner BIGINT, taken_at BIGINT)",
+    "INSERT INTO leases (shard, epoch) VALUES (0, 0)",
+)
+"""Who owns the ledger, and under which epoch; a row for each process that owns anything. See `processes/leases.py`."""
+
 
 def create(connection: Connection, metadata: MetaData) -> None:
     """All tables, empty, but for the one of the schema's version."""
@@ -52,7 +64,7 @@ def create(connection: Connection, metadata: MetaData) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
     for name, definition in OWN_INDEXES.items():
         connection.exec_driver_sql(f"CREATE INDEX {name} ON {definition}")
-    for statement in WRITERS:
+    for statement in (*WRITERS, *OWNERS):
         connection.exec_driver_sql(statement)
     for name, settings in STORAGE.items():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")

@@ -8,6 +8,7 @@ from anyio import to_thread
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
+from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
@@ -17,6 +18,9 @@ from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of
 
 class FileSite:
     """That of the file at `address`. With `patience_s` its database is there to be read only."""
+
+    ownership = None
+    """Nobody can take it from who holds it."""
 
     def __init__(self, address: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
         self.address = address
@@ -53,7 +57,13 @@ class FileSite:
             migrations.migrate(self.address)
 
     @asynccontextmanager
-    async def holding(self, *, now: int, doing: str = "") -> AsyncIterator[None]:
+    async def holding(
+        self,
+        *,
+        now: int,
+        doing: str = "",
+        stands_by: StandsBy | None = None,  # noqa: ARG002  nobody waits for a file
+    ) -> AsyncIterator[None]:
         """By the lock beside it."""
         with file_locks.dispatcher_lock(self.address, now=now, doing=doing):
             yield
@@ -87,6 +97,9 @@ class FileSite:
     def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
         """This machine's: nobody else's uses the file."""
         return nullcontext(clock)
+
+    def own(self) -> None:
+        """Nothing: the lock is ours until we end."""
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """Those in the file beside it."""

@@ -1,19 +1,29 @@
-"""A ledger on a server: held by a lock of a session there, lost with that session."""
+"""A ledger on a server: owned by one process at a time, lost to another one that takes its place."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+from sqlalchemy import Result, text
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
-from orchestrator.ledger.postgres import server_locks
+from orchestrator.ledger.holder_text import left_behind
 from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.postgres.process_mark import process_mark, process_name
 from orchestrator.ledger.postgres.server_clock import server_time
 from orchestrator.ledger.postgres.tables import tables_version
 from orchestrator.ledger.postgres.tables_found import tables_found
+from orchestrator.ledger.processes.leases import OWNER, Owner, ProcessName
+from orchestrator.ledger.processes.server_locks import server_intake_lock
+from orchestrator.ledger.processes.tenure import Tenure, here, tenure_of
 from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
+
+_OWNER: Final = text(OWNER)
 
 
 class ServerSite:
@@ -27,6 +37,7 @@ class ServerSite:
         self._connect = connect or connecting(address)
         self._patience_s = patience_s
         self._database: ServerDatabase | None = None
+        self.ownership: Tenure | None = None
 
     @property
     def database(self) -> ServerDatabase:
@@ -53,38 +64,64 @@ class ServerSite:
         await migrations.migrate_server(self.database)
 
     @asynccontextmanager
-    async def holding(self, *, now: int, doing: str = "") -> AsyncIterator[None]:  # noqa: ARG002  the server has its own
-        """By a lock of a session."""
-        async with server_locks.server_lock(self.address, self._connect, doing=doing):
+    async def holding(
+        self,
+        *,
+        now: int,  # noqa: ARG002  the server has its own
+        doing: str = "",
+        stands_by: StandsBy | None = None,
+    ) -> AsyncIterator[None]:
+        """As its owner. Where there are no tables yet, they are made first: a row of one says who owns it."""
+        self.refuse_abandoned()
+        try:
+            if await self.version() is None:
+                await self.migrate()
+        finally:
+            await self.aclose()
+            self._database = None
+        process = ProcessName(process_name(doing), process_mark())
+        async with tenure_of(str(self.address), self._connect, process, stands_by=stands_by):
             yield
 
     @asynccontextmanager
     async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[None]:  # noqa: ARG002  the server has its own
         """By another one."""
-        async with server_locks.server_intake_lock(self._connect, run):
+        async with server_intake_lock(self._connect, run):
             yield
 
     async def holder(self) -> str | None:
-        """As the server shows the connection that has the lock."""
-        found = await server_locks.session_holder(self.database)
-        return None if found is None else server_locks.holder_text(*found)
+        """Its owner, as long as that has a connection: what becomes of one that has none is seen by who bids."""
+        owner = await self._owner()
+        return owner.text if owner is not None and owner.is_connected else None
 
     async def taken_at(self) -> int | None:
-        """When that connection was made; None where nobody has the lock, or the server does not tell this role."""
-        found = await server_locks.session_holder(self.database)
-        return None if found is None else found[1]
+        """When that one took it; None where nobody owns it."""
+        owner = await self._owner()
+        return None if owner is None else owner.taken_at
+
+    async def _owner(self) -> Owner | None:
+        row = await self.database.asked(_OWNER, None, Result.first)
+        return None if row is None else Owner(**row._mapping)  # noqa: SLF001  that is how SQLAlchemy gives rows names
 
     def is_locked_here(self) -> bool:
-        """Whether the lock is ours."""
-        return server_locks.is_session_ours(self.address)
+        """Whether we own it."""
+        return str(self.address) in here
 
     def refuse_abandoned(self) -> None:
         """See `left_behind`."""
-        server_locks.refuse_abandoned_session(self.address)
+        tenure = here.get(str(self.address))
+        if tenure is not None and tenure.loop.is_closed():
+            raise left_behind(f"{self.address}:")
 
     def place(self) -> "ServerPlace":
-        """The session that keeps others away, if it is ours."""
-        return ServerPlace(self.address)
+        """Lost once another process owns it, if we did."""
+        return ServerPlace(here.get(str(self.address)))
+
+    def own(self) -> None:
+        """With each transaction it is proved from now on that we own it, if we do."""
+        self.ownership = here.get(str(self.address))
+        if self.ownership is not None:
+            self.database.fence = self.ownership.fence
 
     def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
         """The server's, where `clock` is this machine's."""
@@ -96,15 +133,11 @@ class ServerSite:
 
 
 class ServerPlace:
-    """The session by which this process holds the ledger at `address`."""
+    """A ledger of which this process has the `tenure`, if it does."""
 
-    def __init__(self, address: LedgerUrl) -> None:
-        self._address = address
+    def __init__(self, tenure: Tenure | None) -> None:
+        self._tenure = tenure
 
     def lost(self) -> str | None:
-        """That it is cut."""
-        return server_locks.why_lost(self._address)
-
-    async def look(self) -> None:
-        """Asks the server now and then."""
-        await server_locks.ask_session(self._address)
+        """That another process owns it."""
+        return None if self._tenure is None else self._tenure.why_lost

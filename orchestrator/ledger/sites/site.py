@@ -1,5 +1,6 @@
 """What can be asked of the place where a ledger lies, whichever it is."""
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -15,8 +16,20 @@ class LedgerPlace(Protocol):
     def lost(self) -> str | None:
         """Why nothing may be sent any more, as far as is known; None where all is as it was."""
 
-    async def look(self) -> None:
-        """Sees to it that this is known soon. To be called several times a second."""
+
+StandsBy = Callable[[str], object]
+"""Called with whoever works on a ledger, as text for people, each time that it is another one."""
+
+
+class Ownership(Protocol):
+    """That this process owns a ledger which another one may take from it, should this one seem to be gone."""
+
+    @property
+    def is_successor(self) -> bool:
+        """Whether the one before did not let go: requests of that one may still be on their way."""
+
+    def may_leave(self) -> bool:
+        """Whether anything may leave for a service now. Asked just before its bytes do."""
 
 
 class LedgerSite(Protocol):
@@ -46,7 +59,9 @@ class LedgerSite(Protocol):
         Raises `LedgerVersionError` for a ledger of a newer program, and otherwise as `version` does.
         """
 
-    def holding(self, *, now: int, doing: str = "") -> AbstractAsyncContextManager[None]:
+    def holding(
+        self, *, now: int, doing: str = "", stands_by: StandsBy | None = None
+    ) -> AbstractAsyncContextManager[None]:
         """Makes sure that nobody else works on it while the block runs; see `holding_ledger`."""
 
     def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[None]:
@@ -69,6 +84,13 @@ class LedgerSite(Protocol):
 
     def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
         """The clock by which its times are told while the block runs; `clock` is that of this process."""
+
+    def own(self) -> None:
+        """Proves from now on, with whatever is written, that we hold it, where another process may take it from us."""
+
+    @property
+    def ownership(self) -> Ownership | None:
+        """What there is to ask of us who hold it, after `own`; None where nobody can take it from us."""
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """The marks of what may have left, and why they are not kept, if so. `latest` is its latest submission."""

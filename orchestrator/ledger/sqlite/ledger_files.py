@@ -39,9 +39,6 @@ class LedgerFiles:
         missing = self.missing()
         return None if missing is None else f"{missing} is not in its place any more"
 
-    async def look(self) -> None:
-        """Nothing: the system tells at once."""
-
     @property
     def is_whole(self) -> bool:
         """Whether all that SQLite needs is in its place: what is missing, if anything, is ours."""

@@ -13,6 +13,7 @@ from anyio.streams.tls import TLSStream
 
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, connecting
+from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.postgres.server_access import arguments
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.client.notify.test_mail import PEM
@@ -90,7 +91,7 @@ async def said_to(url: str) -> str:
 
 
 async def test_a_connection_is_of_the_schema_that_is_named_and_says_whose_it_is(durable_url: str) -> None:
-    assert tuple(await asked(durable_url)) == ("public", "orchestrator")
+    assert tuple(await asked(durable_url)) == ("public", connection_name())
     assert "there is no schema nowhere here" in await said_to(f"{durable_url}&schema=nowhere")
 
 
@@ -103,7 +104,10 @@ async def test_a_server_proves_who_it_is_by_a_certificate_that_we_trust_and_its_
     async with serving(over_tls(Path(url.hosts[0].name) / ".s.PGSQL.5432")) as address:
         at = f"{address.rpartition(':')[2]}/{url.database}"
         trusted = f"sslmode=verify-full&sslrootcert={PEM}"
-        assert tuple(await asked(f"postgresql://orchestrator@localhost:{at}?{trusted}")) == ("public", "orchestrator")
+        assert tuple(await asked(f"postgresql://orchestrator@localhost:{at}?{trusted}")) == (
+            "public",
+            connection_name(),
+        )
         for host, options in (("localhost", "sslmode=verify-full"), ("localhost", "sslmode=verify-ca")):
             told = await said_to(f"postgresql://orchestrator@{host}:{at}?{options}")
             assert told.startswith("cannot reach the ledger (its certificate is refused: self-signed certificate")

@@ -150,7 +150,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the answer of a large request is waited for from its beginning",
-        path="orchestrator/client/http/bodies.py::Upload.write_with_length",
+        path="orchestrator/client/http/bodies.py::Upload._write",
         old="self._idle_timeout.moved += len(piece)\nself.slot.moved(len(piece))",
         new="self.slot.moved(len(piece))",
         tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),

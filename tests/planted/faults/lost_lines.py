@@ -49,9 +49,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a server that lacks what it had confirmed is written on",
-        path=f"{DATABASE}::ServerDatabase.writing",
-        old="!= _COUNTED:",
-        new="is None:",
+        path=f"{DATABASE}::ServerDatabase._begin",
+        old="== _COUNTED",
+        new="is not None",
         tests=(f"{TESTS}::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",),
     ),
 )

@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a submission is marked before there is a connection",
         path="orchestrator/client/http/backends.py::AiohttpCarrier.carry",
-        old="upload = Upload(request.body, idle_timeout, request.leaving)",
+        old="upload = Upload(request.body, idle_timeout, request.leaving, self.may_leave)",
         new=(
             "upload = Upload(request.body, idle_timeout, None)\nif request.leaving is not None:\n    request.leaving()"
         ),
@@ -24,7 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a large body counts as sent from its beginning",
-        path="orchestrator/client/http/bodies.py::Upload.write_with_length",
+        path="orchestrator/client/http/bodies.py::Upload._write",
         old="if self._handed == self.size and self._leaving is not None:",
         new="if start == 0 and self._leaving is not None:",
         tests=("tests/client/http/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
@@ -144,9 +144,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="raised limits do not mind how many files may be open",
-        path="orchestrator/engine/ports/service_registry.py::ServiceRegistry._real",
-        old="limits = within_connections(self._connection.limits, self.connections)",
-        new="limits = dict(self._connection.limits)",
+        path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.part_of",
+        old="within = within_connections(limits, self.connections)",
+        new="within = dict(limits)",
         tests=("tests/system/test_few_files.py::test_raised_limits_are_bounded_by_the_files_that_may_be_open",),
     ),
     Fault(

@@ -13,7 +13,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request is given no place in the concurrency",
         path="orchestrator/core/limits/request_slots.py::RequestSlots.free_at",
-        old="excess = self.in_flight + len(self._given_up) - self._concurrent",
+        old="excess = self.in_flight + len(self._given_up) + self._reserved_places - self._concurrent",
         new="excess = -1",
         tests=("tests/core/limits/test_rate_pacer.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
         worlds=("swarm", 45, 10),

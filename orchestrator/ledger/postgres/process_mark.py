@@ -1,0 +1,50 @@
+"""What processes and their connections are called on a server, and the mark by which the connections of one are known
+from those of every other, on whichever machine: whoever takes its place ends them.
+"""
+
+import os
+import platform
+import secrets
+from functools import cache
+from typing import Final
+
+NAME_BYTES_MAX: Final = 63
+"""The server cuts off what is longer."""
+
+HOST_CHARS_MAX: Final = 24
+OURS: Final = "orchestrator"
+"""The names of our connections begin so."""
+
+_SIGN: Final = " #"
+
+
+def process_mark() -> str:
+    """The mark of this process."""
+    return _mark_of(os.getpid())
+
+
+@cache
+def _mark_of(process: int) -> str:  # noqa: ARG001  one that was forked has another
+    return f"{_SIGN}{secrets.token_hex(4)}"
+
+
+def process_name(doing: str) -> str:
+    """What people find this process by, and what it does."""
+    host = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+    what = doing.removeprefix(OURS).strip()
+    return f"process {os.getpid()} on {host}" + (f" ({what})" if what else "")
+
+
+def connection_name(what: str = "", mark: str | None = None) -> str:
+    """The name of a connection, in ASCII and as long as the server allows. At its end is the `mark` of this process,
+    unless it has another one.
+    """
+    name, mark = f"{OURS} {what}".rstrip().encode("ascii", "replace").decode(), mark or process_mark()
+    room = NAME_BYTES_MAX - len(mark)
+    return (name if len(name) <= room else f"{name[: room - 2]}..") + mark
+
+
+def people_name(connection: str) -> str:
+    """What people call whoever has a connection of that name."""
+    name = connection.rpartition(_SIGN)[0] or connection
+    return name.removeprefix(OURS).strip() or "another process"

@@ -1,0 +1,111 @@
+"""A ledger on a server as its processes hold it: one owns it, proves that with each transaction, and loses it for good."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import anyio.lowlevel
+import pytest
+from sqlalchemy import text
+
+from orchestrator.errors import DeposedError, LedgerBusyError
+from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.leases import Leases, ProcessName
+from orchestrator.ledger.sites.server_site import ServerSite
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from tests.postgres.databases import Databases, plain_connections
+
+pytestmark = pytest.mark.anyio
+
+ADD = text("INSERT INTO counts (run_id, name, n) VALUES (1, :name, 1)")
+NAMES = text("SELECT name FROM counts ORDER BY name")
+ANOTHER = ProcessName("process 7 on another", " #00000000")
+ME = f"process {os.getpid()} on "
+
+
+@asynccontextmanager
+async def site_at(url: str) -> AsyncIterator[ServerSite]:
+    site = ServerSite(parse_ledger_url(url), connect=plain_connections(url))
+    try:
+        yield site
+    finally:
+        await site.aclose()
+
+
+async def take_over(url: str) -> None:
+    """Another process takes the place of whoever has the ledger, as if that had been silent."""
+    driver = await plain_connections(url)({}, LineBounds())
+    leases, held = Leases(driver), None
+    while held is None:
+        owner = await leases.owner()
+        assert owner is not None
+        held = await leases.take_over(owner, ANOTHER)
+    await driver.close()
+
+
+async def written(site: ServerSite, name: str) -> list[str]:
+    async with site.database.writing() as connection:
+        await connection.execute(ADD, {"name": name})
+        return list((await connection.execute(NAMES)).scalars())
+
+
+async def test_its_owner_is_told_to_whoever_asks_or_comes_second(url: str) -> None:
+    async with site_at(url) as site, site_at(url) as other:
+        assert await other.holder() is None
+        for _ in range(2):
+            async with site.holding(now=0, doing="orchestrator serve"):
+                assert site.is_locked_here()
+                told = await other.holder()
+                assert told is not None
+                assert told.startswith(ME)
+                assert " (serve) since 20" in told
+                assert await other.taken_at() is not None
+                with pytest.raises(LedgerBusyError) as refused:
+                    async with other.holding(now=0):
+                        pass
+                assert f"{told} is working on this ledger; wait for it" in str(refused.value)
+            assert not site.is_locked_here()
+            assert await other.holder() is None
+
+
+@pytest.fixture
+def nowhere(databases: Databases) -> Iterator[str]:
+    """The URL of a database without a ledger."""
+    with databases.empty() as url:
+        yield url
+
+
+async def test_where_there_is_no_ledger_yet_whoever_takes_it_makes_it(nowhere: str) -> None:
+    async with site_at(nowhere) as site:
+        assert await site.version() is None
+        async with site.holding(now=0):
+            assert await site.version() is not None
+
+
+async def test_who_lost_it_writes_nothing_more_and_knows_why(url: str) -> None:
+    async with site_at(url) as site, site.holding(now=0):
+        site.own()
+        ownership, place = site.ownership, site.place()
+        assert ownership is not None
+        assert not ownership.is_successor
+        assert ownership.may_leave()
+        assert await written(site, "a") == ["a"]
+
+        await take_over(url)
+
+        with pytest.raises(DeposedError):
+            await written(site, "b")
+        while place.lost() is None:
+            await anyio.lowlevel.checkpoint()
+        assert ANOTHER.name in str(place.lost())
+        assert not ownership.may_leave()
+        async with site_at(url) as other:  # as whoever only leaves a word
+            assert await written(other, "c") == ["a", "c"]
+
+
+async def test_who_does_not_own_it_proves_nothing(url: str) -> None:
+    async with site_at(url) as site:
+        site.own()
+        assert site.ownership is None
+        assert site.place().lost() is None
+        assert await written(site, "a") == ["a"]

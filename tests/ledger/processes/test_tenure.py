@@ -1,0 +1,282 @@
+"""A process owns a ledger on a server as long as it beats; whoever stands by takes its place, and nobody else does."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.core.ownership.lease import TRUST_US
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
+from orchestrator.ledger.processes.leases import LeaseProof, Leases, ProcessName
+from orchestrator.ledger.processes.tenure import Tenure, tenure_of
+from orchestrator.units import SECOND_US
+from tests.postgres.ledgers import waited_for
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+OWNER, NEXT = ProcessName("process 1 on a", " #1"), ProcessName("process 2 on b", " #2")
+TRUST_S, SILENCE_S = TRUST_US / SECOND_US, SILENCE_US / SECOND_US
+TAKEN_S_MAX = 9.0
+"""So soon after its owner's last beat a ledger has another one."""
+
+
+def elapsed_us() -> int:
+    return round(asyncio.get_running_loop().time() * SECOND_US)
+
+
+class SlowLine:
+    """A connection whose answers come late."""
+
+    def __init__(self, driver: Any, place: "Place") -> None:
+        self._driver = driver
+        self._place = place
+
+    async def fetchval(self, *asked: Any) -> Any:
+        begun_s = anyio.current_time()
+        found = await self._driver.fetchval(*asked)
+        await anyio.sleep(self._place.late_s)
+        if self._place.away:
+            raise ConnectionResetError
+        self._place.begun_s = begun_s
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+
+class Place:
+    """A ledger, and processes that reach it or do not."""
+
+    def __init__(self, url: str, opened: AsyncExitStack) -> None:
+        self._url = url
+        self._opened = opened
+        self.away: set[str] = set()
+        self.late_s = 0.0
+        self.begun_s = 0.0
+        """When the last question began to which an answer has come."""
+
+        self._lines: dict[str, list[Any]] = {}
+
+    def connect(self, process: ProcessName) -> Connect:
+        async def connected(settings: Settings, bounds: LineBounds) -> Any:
+            if process.mark in self.away:
+                raise ConnectionRefusedError
+            driver = await waited_for(self._url)(
+                {"application_name": f"orchestrator{process.mark}", **settings}, bounds
+            )
+            self._lines.setdefault(process.mark, []).append(driver)
+            self._opened.callback(driver.terminate)
+            return SlowLine(driver, self)
+
+        return connected
+
+    async def leases(self, process: ProcessName) -> Leases:
+        return Leases(await self.connect(process)({}, LineBounds()))
+
+    def tenure(self, process: ProcessName, **given: Any) -> AbstractAsyncContextManager[Tenure]:
+        return tenure_of("ledger", self.connect(process), process, elapsed=elapsed_us, **given)
+
+    def cut_off(self, process: ProcessName) -> None:
+        """`process` reaches the ledger no more."""
+        self.away.add(process.mark)
+        for driver in self._lines.pop(process.mark, []):
+            driver.terminate()
+
+
+@pytest.fixture
+async def place(url: str) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as opened:
+        yield Place(url, opened)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  nobody tells of it
+        await anyio.sleep(0.1)
+
+
+async def stopped_owner(place: Place) -> Leases:
+    """A process has the ledger, is connected, and beats no more. Returns its connection."""
+    leases = await place.leases(OWNER)
+    assert await leases.take(OWNER) is not None
+    return leases
+
+
+async def test_whoever_beats_keeps_it_however_long_another_one_stands_by(place: Place) -> None:
+    seen: list[str] = []
+    async with place.tenure(OWNER) as tenure:
+        with anyio.move_on_after(120):
+            async with place.tenure(NEXT, stands_by=seen.append):
+                raise AssertionError("two have it")
+        assert tenure.may_leave()
+        assert tenure.why_lost is None
+    assert [each.partition(" since ")[0] for each in seen] == [OWNER.name]
+
+
+async def test_whoever_stands_by_takes_the_place_of_one_that_beats_no_more_though_it_is_connected(place: Place) -> None:
+    await stopped_owner(place)
+    began_s = anyio.current_time()
+    async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
+        took_s = anyio.current_time() - began_s
+        assert tenure.may_leave()
+        assert tenure.is_successor
+    assert SILENCE_S <= took_s <= TAKEN_S_MAX
+
+
+async def test_one_that_lets_go_is_followed_at_once_and_has_left_nothing_under_way(place: Place) -> None:
+    is_taken = anyio.Event()
+
+    async def follow() -> None:
+        async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
+            assert not tenure.is_successor
+            is_taken.set()
+
+    async with anyio.create_task_group() as tasks:
+        async with place.tenure(OWNER) as tenure:
+            tasks.start_soon(follow)
+            await anyio.sleep(30)
+        assert not tenure.may_leave()
+        with anyio.fail_after(1.5):
+            await is_taken.wait()
+
+
+async def test_one_that_is_cancelled_lets_go_as_well(place: Place) -> None:
+    with anyio.CancelScope() as cancelled:
+        async with place.tenure(OWNER):
+            cancelled.cancel()
+            await anyio.sleep(1)
+    assert await (await place.leases(NEXT)).owner() is None
+
+
+async def test_who_does_not_stand_by_is_told_who_has_it(place: Place) -> None:
+    async with place.tenure(OWNER):
+        began_s = anyio.current_time()
+        with pytest.raises(LedgerBusyError, match=OWNER.name):
+            async with place.tenure(NEXT):
+                raise AssertionError("two have it")
+        assert anyio.current_time() - began_s < 1
+
+
+async def test_who_does_not_stand_by_waits_for_one_that_has_ended_without_a_word(place: Place) -> None:
+    leases = await stopped_owner(place)
+    place.cut_off(OWNER)
+    del leases
+    began_s = anyio.current_time()
+    async with place.tenure(NEXT) as tenure:
+        assert tenure.is_successor
+    assert SILENCE_S <= anyio.current_time() - began_s <= TAKEN_S_MAX
+
+
+async def test_one_that_is_cut_off_for_a_moment_is_found_to_live(place: Place) -> None:
+    async with place.tenure(OWNER):
+        place.cut_off(OWNER)
+        async with anyio.create_task_group() as tasks:
+
+            async def ask() -> None:
+                with pytest.raises(LedgerBusyError):
+                    async with place.tenure(NEXT):
+                        raise AssertionError("two have it")
+
+            tasks.start_soon(ask)
+            await anyio.sleep(2.5)
+            place.away.clear()
+
+
+async def test_one_that_was_deposed_learns_it_and_nothing_leaves_it_any_more(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        other = await place.leases(NEXT)
+        held = await deposed(other)
+        await until(lambda: tenure.why_lost is not None)
+        assert not tenure.may_leave()
+        assert NEXT.name in str(tenure.why_lost)
+        await anyio.sleep(30)
+        assert not tenure.may_leave()
+    assert (await other.owner()) is not None
+    assert await other.beat(held), "who was deposed takes nothing with it"
+
+
+async def deposed(leases: Leases) -> LeaseProof:
+    """Whoever has the ledger has not any more: NEXT has it, as if it had seen a silence."""
+    while True:
+        owner = await leases.owner()
+        assert owner is not None
+        if (held := await leases.take_over(owner, NEXT)) is not None:
+            return held
+
+
+async def test_one_that_reaches_nobody_trusts_itself_for_some_seconds_and_again_once_it_does(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        await anyio.sleep(10)
+        place.cut_off(OWNER)
+        await anyio.sleep(TRUST_S - 1.5)
+        assert tenure.may_leave()
+        await anyio.sleep(1.6)
+        assert not tenure.may_leave()
+        await anyio.sleep(60)
+        place.away.clear()
+        with anyio.fail_after(2):
+            await until(tenure.may_leave)
+        assert tenure.why_lost is None
+
+
+async def test_whoever_stands_by_does_not_count_the_time_in_which_the_ledger_was_away(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(stand_by, place))
+        for _ in range(3):
+            await anyio.sleep(3)
+            for process in (OWNER, NEXT):
+                place.cut_off(process)
+            await anyio.sleep(20.3)
+            place.away.clear()  # whoever stands by looks before the owner beats
+        await anyio.sleep(10)
+        assert tenure.why_lost is None
+        assert tenure.may_leave()
+        tasks.cancel_scope.cancel()
+
+
+async def stand_by(place: Place) -> None:
+    async with place.tenure(NEXT, stands_by=lambda _: None):
+        raise AssertionError("two have it")
+
+
+async def test_of_several_who_stand_by_one_takes_it(place: Place) -> None:
+    await stopped_owner(place)
+    owned: list[str] = []
+
+    async def follow(process: ProcessName) -> None:
+        async with place.tenure(process, stands_by=lambda _: None) as tenure:
+            owned.append(process.name)
+            await anyio.sleep(20)
+            assert tenure.may_leave()
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(3):
+            tasks.start_soon(follow, ProcessName(f"process {number}", f" #{number + 3}"))
+        await anyio.sleep(20)
+        assert len(owned) == 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_server_that_nobody_can_reach_is_told_at_once_also_to_one_who_would_stand_by(place: Place) -> None:
+    place.away.add(OWNER.mark)
+    for given in ({}, {"stands_by": lambda _: None}):
+        with pytest.raises(ConnectionRefusedError):
+            async with place.tenure(OWNER, **given):
+                raise AssertionError("it has it")
+
+
+async def test_a_beat_whose_answer_came_late_counts_from_its_beginning(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        place.late_s = 2.5
+        await anyio.sleep(21)
+        place.cut_off(OWNER)
+        ends_s = place.begun_s + TRUST_S
+        await anyio.sleep(ends_s - 0.1 - anyio.current_time())
+        assert tenure.may_leave()
+        await anyio.sleep(0.2)
+        assert not tenure.may_leave()
