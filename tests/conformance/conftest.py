@@ -9,22 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger.ledgers import OpenLedger, opened
+from tests.ledger.ledgers import OpenLedger, interrupted, opened
 from tests.ledger.sqlite.recording import recorded
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import opened_on_server
 
-BACKENDS = ("sqlite", "postgresql")
+BACKENDS = ("sqlite", "interrupted", "postgresql")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a server, the first test of each module is tried before each commit; `make unit LEDGER=postgresql` tries all."""
+    """On a server, and where each transaction is interrupted, the first test of each module is tried before each commit;
+    `make unit LEDGER=postgresql` tries all of a server.
+    """
     tried = set()
     for item in items:
-        if "[postgresql" in item.name:
-            if item.path in tried:
+        backend = next((each for each in BACKENDS[1:] if f"[{each}" in item.name), None)
+        if backend is not None:
+            if (item.path, backend) in tried:
                 item.add_marker(pytest.mark.slow)
-            tried.add(item.path)
+            tried.add((item.path, backend))
 
 
 @pytest.fixture(params=BACKENDS)
@@ -33,6 +36,9 @@ def open_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLe
     if request.param == "sqlite":
         with recorded(request.config) as sent:
             yield partial(opened, tmp_path / "l.db", sent=sent)
+        return
+    if request.param == "interrupted":
+        yield partial(interrupted, tmp_path / "l.db")
         return
     databases: Databases = request.getfixturevalue("databases")
     with databases.one() as url:

@@ -1,6 +1,6 @@
 """Samples: how runs, endpoints and the process stood, of a time, of late, and for as long as they are kept."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 NOON = 1_700_049_600 * SECOND_US
 
 
-async def written(ledger: Ledger, run: int, times: Iterable[int]) -> None:
+async def written(ledger: Ledger, run: int, times: Sequence[int]) -> None:
     """A sample of `run` at each of these times, which says when it was."""
 
     async def block(transaction: Transaction) -> None:
@@ -120,7 +120,7 @@ async def test_a_longer_time_has_no_more_points(open_file: OpenLedger) -> None:
 async def test_of_a_year_no_more_is_read_than_a_chart_has_points(open_file: OpenLedger) -> None:
     times = range(NOON - 20 * DAY_US, NOON + 1, 600 * SECOND_US)
     async with open_file(clock=VirtualClock()) as ledger:
-        await written(ledger, 1, (at for at in times if not NOON - 9 * DAY_US < at < NOON - 7 * DAY_US))
+        await written(ledger, 1, [at for at in times if not NOON - 9 * DAY_US < at < NOON - 7 * DAY_US])
         since, until = NOON - 19 * DAY_US, NOON - 1
         found = await ledger.samples.of_run(1, since, until)
         assert found.spacing_s == 7_200

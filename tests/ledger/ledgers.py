@@ -1,5 +1,6 @@
 """Real ledgers for tests, and everything that is in their files."""
 
+import math
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
@@ -78,6 +79,37 @@ async def opened(
         await ledger.runs.intakes.clear_dead(Dependencies(clock=clock).holding_intakes(path))
         yield ledger
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def interrupted(path: Path, *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+    """The same, where no transaction is committed the first time: each is written once more, blocks and all."""
+    commits = EachFailsFirst()
+    async with opened(path, clock=clock, commits=commits) as ledger:
+        ledger.patience.seconds = math.inf
+        commits.is_at_work = True
+        yield ledger
+        commits.is_at_work = False
+
+
+class EachFailsFirst:
+    """A disk that has no room for a transaction until it is tried again; but a ledger can be opened on it."""
+
+    def __init__(self) -> None:
+        self.is_at_work = False
+        self._is_full = False
+
+    def committing(self) -> bool:
+        if self.is_at_work:
+            self._is_full = not self._is_full
+            if self._is_full:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+        return True
+
+    def committed(self) -> None:
+        """Nothing."""
 
 
 async def a_run(
