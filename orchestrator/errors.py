@@ -158,10 +158,15 @@ class LedgerUnavailableError(StorageError):
     """The ledger cannot be used just now (its server is away, its disk is full); that may pass by itself."""
 
     def __init__(self, found: str | None = None, *, advice: str = "") -> None:
+        self.found, self.advice = found, advice
         self.while_waiting = f"{found}; {advice}" if advice else found or type(self).__doc__ or ""
         """What is said of it by who waits, and so need not be told to go on."""
 
         super().__init__(f"{self.while_waiting}, then resume" if advice else found)
+
+    def copy(self) -> "LedgerUnavailableError":
+        """The same, for somebody else who meets it."""
+        return LedgerUnavailableError(self.found, advice=self.advice)
 
 
 class LostCommitsError(StorageError):

@@ -30,8 +30,8 @@ class CommitInDoubtError(LedgerUnavailableError):
     Nothing else of ours is written before that is known.
     """
 
-    def __init__(self, message: str, is_committed: Callable[[], Awaitable[bool]]) -> None:
-        super().__init__(message)
+    def __init__(self, lost: LedgerUnavailableError, is_committed: Callable[[], Awaitable[bool]]) -> None:
+        super().__init__(lost.found, advice=lost.advice)
         self.is_committed = is_committed
 
 

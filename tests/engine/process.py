@@ -38,6 +38,7 @@ from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger
 from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.postgres.connection import Connect as ServerConnect
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
@@ -211,9 +212,15 @@ def _make_place(path: Path) -> None:
     path.with_name(path.name + ".key").write_bytes(KEY)
 
 
-def _way_to(server: str | None, delay: Callable[[], float] | None, commits: CommitWatch | None) -> Callable[[Any], Any]:
+def _way_to(
+    server: str | None,
+    network: ServerConnect | None,
+    delay: Callable[[], float] | None,
+    commits: CommitWatch | None,
+) -> Callable[[Any], Any]:
     """How the ledger is connected to."""
-    return lambda path: waited_for(server) if server else async_creator(path, delay=delay, commits=commits)
+    on_server = waited_for(server) if server and network is None else network
+    return lambda path: on_server or async_creator(path, delay=delay, commits=commits)
 
 
 @asynccontextmanager
@@ -240,8 +247,9 @@ async def process(
     watch_every_s: float = WATCH_EVERY_S,
     fetch_link: FetchLink = real_link,
     server: str | None = None,
+    network: ServerConnect | None = None,
 ) -> AsyncIterator[Process]:
-    """A process on the ledger at `path`, or at the URL `server`, made with `jobs` in the run `name` where it has none.
+    """A process on the ledger at `path`, or, by that `network`, at the URL `server`, with `jobs` in the run `name`.
 
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
@@ -257,7 +265,7 @@ async def process(
         clock=clock,
         environ={} if environ is None else environ,
         service=service,
-        connect=_way_to(server, delay, commits),
+        connect=_way_to(server, network, delay, commits),
         boot=boot,
         open_files=lambda: 1_024,
         listener=lambda _app, _address: Listener(),
@@ -279,8 +287,7 @@ async def process(
     async with open_engine(parse_ledger_url(server) if server else path, connection, dependencies, heard) as engine:
         run = await engine.ledger.runs.named(name)
         if run is None or not run.accepted:
-            its_settings = braked(settings or RunSettings(), breaker)
-            run = await _new_run(engine.ledger, run, name, jobs, its_settings, endpoint)
+            run = await _new_run(engine.ledger, run, name, jobs, braked(settings or RunSettings(), breaker), endpoint)
         await engine.runs.learn_settings()
         if settings is not None:
             engine.runs.settings_of[run.id] = braked(settings, breaker)

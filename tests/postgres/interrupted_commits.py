@@ -31,7 +31,6 @@ FATES: Final = (
     AtCommit.LOST,
     AtCommit.UNANSWERED,
     AtCommit.LATE,
-    AtCommit.PASSED,
     AtCommit.SWALLOWED,
     AtCommit.UNANSWERED,
     AtCommit.LATE,
@@ -67,7 +66,7 @@ async def interrupted(url: str, commits: int, fates: Sequence[AtCommit] = FATES)
         async with anyio.create_task_group() as tasks:
             await tasks.start(writer.serve)
             while proxy.commits < commits:
-                await writer.run(_adding(written))
+                await writer.run(adding(written))
                 written += 1
             tasks.cancel_scope.cancel()
         there, n = await database.asked(_FOUND, None, lambda found: tuple(found.one()))
@@ -75,7 +74,9 @@ async def interrupted(url: str, commits: int, fates: Sequence[AtCommit] = FATES)
         return Judged(proxy.commits, written - there, n - there)
 
 
-def _adding(number: int) -> Block[None]:
+def adding(number: int) -> Block[None]:
+    """What adds one to the number of that number."""
+
     async def block(transaction: Transaction) -> None:
         await transaction.connection.execute(_ADD, {"name": f"{number:06}"})
 

@@ -52,6 +52,9 @@ class Proxy:
         self.commits = 0
         """How many have passed, or have not."""
 
+        self.connections = 0
+        """How many were made until now."""
+
         self.is_swallowing = False
         """Nothing that is sent arrives, and nobody is told."""
 
@@ -96,6 +99,7 @@ class Proxy:
             line.cut(reset=reset)
 
     async def _carry(self, client: SocketStream) -> None:
+        self.connections += 1
         self._has_come_back.set()
         self._has_come_back = anyio.Event()
         line = _Line(client)

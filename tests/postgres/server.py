@@ -9,11 +9,13 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.postgres.binaries import binaries
 from tests.postgres.keeper import DURABLE, USER
 
 NAMED: Final = "ORCHESTRATOR_TEST_POSTGRES"
@@ -50,6 +52,14 @@ def server_url(shared: Path, *, is_durable: bool = False) -> Iterator[str]:
             fcntl.lockf(used, fcntl.LOCK_UN)
             if keeper is not None:
                 keeper.wait()  # and with it for the other processes: so the tests end after their server
+
+
+def restart(url: str) -> None:
+    """Kills a server of our own, as a machine that goes down does, and starts it again. Who uses it is cut off."""
+    data = data_of(url)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        binaries(Path(folder)).run("pg_ctl", "restart", "-D", data, "-l", data / "log", "-m", "immediate", within=data)
 
 
 def data_of(url: str) -> Path:

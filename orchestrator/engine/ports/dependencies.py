@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S, LOOK_S, SAMP
 from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
-from orchestrator.ledger import Boot, Connect, holding_intake, holding_ledger, this_boot
+from orchestrator.ledger import Boot, holding_intake, holding_ledger, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.ledger.sites.site import StandsBy
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from orchestrator.client.notify.delivery import Delivery, Outgoing
     from orchestrator.client.notify.mail import MailRoute, SendMail
     from orchestrator.core.service.http_answers import Answer
+    from orchestrator.ledger.sites.sites import AnyConnect
 
 MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 
@@ -131,7 +132,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     service: MakeService = real_service
     account: MakeAccountEndpoints = real_account
     pods: MakeAccountPods = real_pods
-    connect: Callable[[Any], Connect] | None = None
+    connect: "Callable[[Any], AnyConnect] | None" = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 
     lock: HoldLedger = holding_ledger
@@ -171,7 +172,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
         """The same with this clock: who works on a ledger has one time, the ledger's."""
         return msgspec.structs.replace(self, clock=clock)
 
-    def connect_to(self, ledger: LedgerAddress) -> Connect | None:
+    def connect_to(self, ledger: LedgerAddress) -> "AnyConnect | None":
         """How the database of that ledger is connected to; None: the ordinary way."""
         return None if self.connect is None else self.connect(ledger)
 

@@ -23,15 +23,20 @@ def connect_errors(url: LedgerUrl) -> Iterator[None]:
     except OrchestratorError:
         raise
     except Exception as error:
-        kind = LedgerUnavailableError if _may_pass(error) else StorageError
-        raise kind(f"{url}: cannot reach the ledger ({_why(error)}); {_advice(error)}") from error
+        found, advice = f"{url}: cannot reach the ledger ({_why(error)})", _advice(error)
+        if _may_pass(error):
+            raise LedgerUnavailableError(found, advice=advice) from error
+        raise StorageError(f"{found}; {advice}") from error
 
 
 def _may_pass(error: Exception) -> bool:
     """Whether it may be as well to wait."""
+    from asyncpg import TargetServerAttributeNotMatched  # noqa: PLC0415  it is loaded where there is such an error
+
     code = getattr(error, "sqlstate", None)
     if code is None:
-        return isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
+        no_primary = isinstance(error, TargetServerAttributeNotMatched)  # the next one is not promoted yet
+        return no_primary or (isinstance(error, OSError) and not isinstance(error, ssl.SSLError))
     return code != PROTOCOL_VIOLATION and str(code).startswith(PASSES)
 
 

@@ -136,7 +136,7 @@ class ServerDatabase:
             if not is_committing:
                 raise
             self._is_in_doubt = True
-            raise CommitInDoubtError(error.message, self._find_out) from error
+            raise CommitInDoubtError(error, self._find_out) from error
         self._committed = number
 
     async def _begin(self, driver: Driver, count: str) -> None:
@@ -294,7 +294,7 @@ class ServerDatabase:
             self._me = await server_driver(connection).fetchval(_JOIN)
 
     async def _leave(self) -> None:
-        if self._me != NOBODY and not self._line.is_away:
+        if self._me != NOBODY and self._line.away is None:
             async with self._connected(self._writer) as connection:
                 await server_driver(connection).execute(_LEAVE, self._me)
 

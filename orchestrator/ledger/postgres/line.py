@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
-from orchestrator.errors import LedgerUnavailableError
+from orchestrator.errors import LedgerUnavailableError, UsageError
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
+from orchestrator.ledger.postgres.server_errors import server_errors
 
 
 class Line:
@@ -22,13 +23,20 @@ class Line:
         self._bounds = bounds
         self._drivers: WeakSet[Any] = WeakSet()
         self._trying = 0
-        self.is_away = False
-        """Whether the server could not be reached when that was tried last."""
+        self._was_reached = False
+        self.away: LedgerUnavailableError | None = None
+        """Why the server could not be reached when that was tried last; None where it could."""
 
     async def connected(self, settings: Settings) -> Driver:
         """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain."""
-        with self._tried():
-            driver = await self._connect({**ALWAYS, **settings}, self._bounds)
+        with self._tried(), server_errors(self._name):
+            try:
+                driver = await self._connect({**ALWAYS, **settings}, self._bounds)
+            except UsageError as error:  # where a name leads after a fail-over changes for a while
+                if self._was_reached:
+                    raise LedgerUnavailableError(error.message) from error
+                raise
+            self._was_reached = True
             self._drivers.add(driver)
             try:
                 watch_over(driver)
@@ -40,16 +48,16 @@ class Line:
 
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        if self.is_away and self._trying:
-            raise LedgerUnavailableError(f"{self._name}: the ledger cannot be reached")
+        if self.away is not None and self._trying:
+            raise self.away.copy()
         self._trying += 1
         try:
             yield
-        except BaseException:
-            self.is_away = True
+        except LedgerUnavailableError as error:
+            self.away = error.copy()
             raise
         else:
-            self.is_away = False
+            self.away = None
         finally:
             self._trying -= 1
 

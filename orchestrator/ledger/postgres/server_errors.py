@@ -14,17 +14,17 @@ from orchestrator.ledger.database import ClashError
 TOOK_TOO_LONG: Final = "57014"
 
 ADVICE: Final = {
-    "08": "look whether the server runs and can be reached, then resume",
+    "08": "look whether the server runs and can be reached",
     "28": "check the role, its password and the server's pg_hba.conf",
     "3D": "create the database, or name another one",
     "3F": "create the schema, or name another one",
-    "53": "the server lacks room, memory or connections; give it some, then resume",
-    "57": "the server is being stopped or started; resume once it is up",
-    "58": "look into the server's log, then resume",
+    "53": "the server lacks room, memory or connections; give it some",
+    "57": "the server is being stopped or started; wait until it is up",
+    "58": "look into the server's log",
     "XX": "the server may be damaged; look into its log",
     "25006": "it can only be read: a standby, or a role or database that is set so; name the primary",
-    "40001": "others wrote at the same time; try again",
-    "40P01": "others wrote at the same time; try again",
+    "40001": "others wrote at the same time; try again later",
+    "40P01": "others wrote at the same time; try again later",
     "42501": "grant the role what it lacks",
     "55P03": "another process holds the ledger for long; look for it in pg_stat_activity",
 }
@@ -59,7 +59,8 @@ def server_errors(name: str) -> Iterator[None]:
         _tell(name, error.orig or error, error)
         raise
     except OSError as error:  # nobody is there
-        raise _unreachable(name, str(error) or "it does not answer") from error
+        found = f"{name}: cannot reach the ledger ({str(error) or 'it does not answer'})"
+        raise LedgerUnavailableError(found, advice=ADVICE["08"]) from error
     except Exception as error:  # the driver's own, if it has a code
         _tell(name, error, error)
         raise
@@ -67,11 +68,16 @@ def server_errors(name: str) -> Iterator[None]:
 
 def lost(name: str) -> LineLostError:
     """The connection to the ledger `name` was cut."""
-    return LineLostError(f"{name}: cannot use the ledger (the connection to its server was lost); {ADVICE['08']}")
+    return LineLostError(f"{name}: cannot use the ledger (the connection to its server was lost)", advice=ADVICE["08"])
 
 
-def _unreachable(name: str, why: str) -> LedgerUnavailableError:
-    return LedgerUnavailableError(f"{name}: cannot reach the ledger ({why}); {ADVICE['08']}")
+def unusable(found: str, advice: str, code: str) -> StorageError:
+    """What was found of a ledger, with the server's `code`, and what to do."""
+    if code in CLASHES:
+        return ClashError(found, advice=advice)
+    if code.startswith(PASSES):
+        return LedgerUnavailableError(found, advice=advice)
+    return StorageError(f"{found}; {advice}")
 
 
 def _tell(name: str, said: BaseException, error: BaseException) -> None:
@@ -82,5 +88,4 @@ def _tell(name: str, said: BaseException, error: BaseException) -> None:
         raise TookTooLongError from error
     advice = ADVICE.get(code) or ADVICE.get(code[:2])
     if advice is not None:
-        kind = ClashError if code in CLASHES else LedgerUnavailableError if code.startswith(PASSES) else StorageError
-        raise kind(f"{name}: cannot use the ledger ({said}); {advice}") from error
+        raise unusable(f"{name}: cannot use the ledger ({said})", advice, code) from error

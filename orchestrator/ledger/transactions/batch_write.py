@@ -51,7 +51,7 @@ async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patien
     except CommitInDoubtError as doubt:
         assert written is not None
         if not await _is_committed(doubt, patience):
-            raise LedgerUnavailableError(doubt.message) from doubt
+            raise doubt.copy() from doubt
     return written
 
 

@@ -58,7 +58,7 @@ class Patience:
     def check(self) -> None:
         """Raises `LedgerUnavailableError` where the ledger is waited for: of whoever can be told so and asks again."""
         if self.trouble is not None:
-            raise LedgerUnavailableError(self.trouble.error.message)
+            raise self.trouble.error.copy()
 
     async def again(self, error: LedgerUnavailableError, act: Callable[[], Awaitable[Done]]) -> Done:
         """What `act` returns, which was tried and raised `error`, and is tried until the ledger can be used.

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
             "the server lacks room, memory or connections; give it some",
         ),
         (asyncpg.TooManyConnectionsError("too many clients"), "the server lacks room, memory or connections; give it"),
-        (asyncpg.AdminShutdownError("terminating"), "the server is being stopped or started; resume once it is up"),
+        (asyncpg.AdminShutdownError("terminating"), "the server is being stopped or started; wait until it is up"),
         (
             asyncpg.ReadOnlySQLTransactionError("read-only"),
             "it can only be read: a standby, or a role or database that",
