@@ -186,7 +186,7 @@ class Submission:
         clashes = await ledger.runs.intakes.add(intake, rows)
         self._taken += len(rows) - len(clashes)
         for clash in clashes:
-            self._problems.add(clash.line, clash.text)
+            self._problems.add(clash.line, clash.text())
         if self.all_or_nothing:
             return
         if self._taken:

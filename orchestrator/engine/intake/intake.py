@@ -117,8 +117,10 @@ class Intake:
             group.start_soon(_read_ahead, batches, ahead)
             async for rows, faults in read:
                 clashes = await self._ledger.runs.intakes.add(intake, rows)
-                for problem in (*faults, *clashes):
-                    self._problems.add(problem.line, problem.text)
+                for fault in faults:
+                    self._problems.add(fault.line, fault.text)
+                for clash in clashes:
+                    self._problems.add(clash.line, clash.text(self._place_of))
                 self.rows_read += len(rows) + len(faults)
         if not self.rows_read:
             self._problems.add(1, "the input is empty")

@@ -1,7 +1,7 @@
 """Which rows of an input are new, known, or refused: an id that stands twice, or has another input than before."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
@@ -101,10 +101,16 @@ class OpenIntake(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clash(msgspec.Struct, frozen=True):
-    """A row that cannot be taken: its line, and what is wrong with it."""
+    """A row that cannot be taken: its line, and what is wrong with it, in which `{}` is where another one stands."""
 
     line: int
-    text: str
+    wrong: str
+    other: int | None = None
+    """The line of that other one, if it is about such a one."""
+
+    def text(self, place_of: Callable[[int], str] = "line {}".format) -> str:
+        """What is wrong with it, in words; `place_of` says where a line is."""
+        return self.wrong if self.other is None else self.wrong.format(place_of(self.other))
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -210,7 +216,8 @@ async def _repeats(connection: AsyncConnection, intake: OpenIntake, bases: Seque
 
 
 def _twice(row: PackedRow, custom_id: str, line: int) -> Clash:
-    return Clash(row.line, f"custom_id {custom_id!r} stands on line {line} already; give each row its own")
+    shown = repr(custom_id).replace("{", "{{").replace("}", "}}")
+    return Clash(row.line, f"custom_id {shown} stands on {{}} already; give each row its own", line)
 
 
 def _changed(row: PackedRow, job: _Known) -> Clash:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.engine.intake.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -96,3 +97,19 @@ async def test_a_refused_or_cancelled_intake_and_the_run_that_was_made_for_it_ar
         assert await ledger.reports.audit.jobs_number() == 0
         await desk.take_in("cancelled", iter([InputBatch(rows(3), [])]))
         assert await desk.names() == ["cancelled"]
+
+
+async def test_of_a_custom_id_in_two_files_both_places_are_named(tmp_path: Path) -> None:
+    def place_of(line: int) -> str:
+        return f"{line}.jsonl, line 1"
+
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await ledger.runs.create(
+            name="r", service_url="https://api.example", endpoint="ep", source="*.jsonl", settings=SETTINGS
+        )
+        first, second = rows(2)
+        twice = InputBatch([first, replace(second, custom_id=first.custom_id)], [])
+        with pytest.raises(InputError) as refused:
+            await Intake(ledger, run, source="*.jsonl", place_of=place_of).take(iter([twice]), advice=str)
+    told = f"2.jsonl, line 1: custom_id {first.custom_id!r} stands on 1.jsonl, line 1 already; give each row its own"
+    assert told in str(refused.value)

@@ -11,7 +11,6 @@ from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claim
-from orchestrator.ledger.runs.input_rows import Clash
 from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.runs import Run
 from tests.factories import SETTINGS, TTL_US, S, a_row
@@ -85,8 +84,11 @@ async def test_a_custom_id_that_stands_twice_is_told_with_both_lines(tmp_path: P
         intake = await ledger.runs.intakes.start(await a_new_run(ledger))
         told = "custom_id 'a' stands on line 1 already; give each row its own"
 
-        assert await added(ledger, intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
-        assert await added(ledger, intake, [a_row(4, "a")]) == [Clash(4, told)]
+        found = await added(ledger, intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")])
+        assert [(each.line, each.text()) for each in found] == [(2, told)]
+        [clash] = await added(ledger, intake, [a_row(4, "a")])
+        assert (clash.line, clash.text()) == (4, told)
+        assert clash.text("b.jsonl, line {}".format) == told.replace("line 1", "b.jsonl, line 1")
         assert ids_of(path) == ["a", "b"]
 
 
@@ -98,8 +100,10 @@ async def test_a_known_custom_id_that_stands_twice_is_told_too(tmp_path: Path) -
 
         same = b'{"line":1}'
         rows = [a_row(7, "a", payload=same), a_row(8, "a", payload=same)]
-        assert await added(ledger, intake, rows) == [Clash(8, told)]
-        assert await added(ledger, intake, [a_row(9, "a", payload=same)]) == [Clash(9, told)]
+        found = await added(ledger, intake, rows)
+        assert [(each.line, each.text()) for each in found] == [(8, told)]
+        [clash] = await added(ledger, intake, [a_row(9, "a", payload=same)])
+        assert (clash.line, clash.text()) == (9, told)
 
 
 async def test_a_changed_input_is_told(tmp_path: Path) -> None:
@@ -112,7 +116,7 @@ async def test_a_changed_input_is_told(tmp_path: Path) -> None:
         (clash,) = await added(ledger, intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
 
         assert clash.line == 2
-        assert clash.text.startswith(
+        assert clash.text().startswith(
             "its custom_id has succeeded with another input; give the changed row a new custom"
         )
         assert dump(path)["payloads"] == before
