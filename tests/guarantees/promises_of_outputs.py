@@ -11,7 +11,8 @@ OF_OUTPUTS: Final = (
         text=(
             "With `--chunk` several rows are one job of the service, and each keeps its id, its attempts and its error. A chunk "
             "that fails, or whose output is not one part for each row, goes again in halves, which costs none of its rows an "
-            "attempt, until the bad row stands alone. An execution of a chunk counts as possibly paid for each of its rows."
+            "attempt, until the bad row stands alone. An execution of a chunk counts as possibly paid for each of its rows. What "
+            "a webhook brings of a chunk is believed, also once the chunk was given up, for those rows that have not left again."
         ),
         assumptions=(
             "The handler gives as many parts as there are rows, in their order, or names each row by its id.",
@@ -30,6 +31,8 @@ OF_OUTPUTS: Final = (
             "tests/engine/chunks/test_chunks.py::test_a_poisonous_row_is_one_failed_row",
             "tests/engine/chunks/test_chunks.py::test_an_output_that_is_not_of_these_rows_is_halved_until_it_is",
             "tests/core/chunks/test_chunk_steps.py::test_a_chunk_that_failed_goes_again_in_halves_and_costs_no_attempt",
+            "tests/engine/chunks/test_troubles.py::test_a_webhook_brings_what_is_in_a_chunk_and_nobody_else_is_asked",
+            "tests/engine/chunks/test_troubles.py::test_what_was_given_up_and_ends_all_the_same_is_not_executed_again",
         ),
         figures={"benchmarks": ("chunks: ",)},
     ),
@@ -44,7 +47,7 @@ OF_OUTPUTS: Final = (
         ),
         assumptions=(
             "The file system keeps what was synced (fsync), and no second file under one name.",
-            "Whoever answers at a link gives the file: a page of HTML that comes with a 200 is what the file then holds, and its SHA-256 says so.",
+            "Whoever answers at a link gives the file: what comes with a 200, and is no page of HTML, is what the file then holds.",
         ),
         breaks=(
             "People who move, change or delete files: `verify` tells which.",
@@ -61,7 +64,9 @@ OF_OUTPUTS: Final = (
             "tests/engine/collecting/test_output_saver.py::test_a_disk_that_takes_no_files_stops_the_sending_and_outputs_are_kept_whole",
             "tests/formats/output/test_saved_files.py::test_a_link_that_leads_out_of_the_folder_is_not_followed",
             "tests/core/outputs/test_save_rules.py::test_an_id_leads_nowhere",
+            "tests/engine/pools/test_unwell.py::test_where_no_files_can_be_made_of_outputs_no_member_is_sent_more",
             "tests/client/http/test_link_fetcher.py::test_a_redirect_into_our_network_is_refused",
+            "tests/client/http/test_link_fetcher.py::test_a_page_in_the_place_of_a_file_is_refused_and_fetched_where_it_is_wanted",
         ),
         figures={"benchmarks": ("saves: ",)},
     ),
