@@ -148,7 +148,7 @@ def strange_file(plan: Plan, n: int) -> bytes:
 
 def is_to_be_saved(ledger: Path, run: str) -> bool:
     """Whether results of that run are to become files that are none yet: the command is given again."""
-    words = [each.value for each in Unsaved if each.is_tried_again]
+    words = (Unsaved.DISK.value, Unsaved.LATER.value)
     with closing(sqlite3.connect(ledger)) as db:
         query = f"SELECT count(*) FROM counts JOIN runs ON runs.id = run_id WHERE runs.name = ? AND n > 0 AND counts.name IN ({', '.join('?' * len(words))})"
         return bool(db.execute(query, (run, *words)).fetchone()[0])
