@@ -261,8 +261,9 @@ class Runs(Repository):
 
     async def is_gone(self, run: int) -> bool:
         """Whether `run` was deleted, or is being deleted: it has counts, and nothing of it is accepted."""
+        has_counts = bool(await self.counts(run))  # first: it may be accepted between the two questions
         accepted = await self._access.value(select(runs.c.intake_accepted).where(runs.c.id == run))
-        return accepted is None or (accepted == 0 and bool(await self.counts(run)))
+        return accepted is None or (accepted == 0 and has_counts)
 
     async def counts(self, run: int) -> dict[str, int]:
         """Jobs of `run` in each state, and its cumulative counters; names that never counted are missing."""
