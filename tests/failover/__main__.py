@@ -1,6 +1,6 @@
 """Kills, stops and cuts off the process that owns a ledger on a server, and sees whether another one takes its place.
 
-python -m tests.failover [--times 1] [--jobs 400] [FAULT ...]
+python -m tests.failover [--times 1] [--jobs 400] [--record] [FAULT ...]
 
 A fault is killed, stopped:8, stopped:30 (it stands still for so many seconds, and goes on), cut-off:20 (from the ledger)
 or asked (to stop); all of them, if none is named. Real processes: two that serve, one that takes a run in and follows it.
@@ -17,7 +17,8 @@ from typing import Final
 
 import anyio
 
-from tests.failover.scene import NAMES, Ended, Fault, key_of, scene
+from tests.failover.scene import HANDED_OVER_S_MAX, NAMES, SILENCE_S_MAX, Ended, Fault, key_of, scene
+from tests.guarantees.recording import record
 from tests.postgres.databases import Databases
 from tests.postgres.server import server_url
 from tests.system.processes import Desk, Service
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("faults", nargs="*", metavar="FAULT", help="see above (default: each once)")
     parser.add_argument("--times", type=int, default=1, help="how often each (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=400, help="of each run (default: %(default)s)")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     print(HEAD)
     ends: list[Ended] = []
@@ -46,6 +48,8 @@ def main() -> None:
     silences = [end.silence_s for end in ends if end.fault is not Fault.ASKED]
     if silences:
         print(f"silence: median {median(silences):.1f} s, at most {max(silences):.1f} s")
+    if chosen.record:
+        _record(ends, f"python -m tests.failover --times {chosen.times}")
     sys.exit(1 if any(end.faults() for end in ends) else 0)
 
 
@@ -62,6 +66,21 @@ def _one(databases: Databases, text: str, *, jobs: int) -> Ended:
 async def _gone_through(desk: Desk, service: Service, url: str, fault: Fault, lasts_s: float, jobs: int) -> Ended:
     async with scene(desk, service, url, jobs=jobs) as at:
         return await at.go_through(fault, lasts_s, after=jobs // 4)
+
+
+def _record(ends: list[Ended], command: str) -> None:
+    gone = [end.silence_s for end in ends if end.fault is not Fault.ASKED]
+    asked = [end.silence_s for end in ends if end.fault is Fault.ASKED]
+    record("owners killed, stopped, cut off or asked to stop", len(ends), "times", command)
+    if gone:
+        record("longest time without a request after an owner was gone", max(gone), "s", command, at_most=SILENCE_S_MAX)
+    if asked:
+        record("the same where it was asked to stop", max(asked), "s", command, at_most=HANDED_OVER_S_MAX)
+    late = sum(end.late for end in ends)
+    record("requests of an owner after its successor's first", late, "requests", command, at_most=0)
+    twice = sum(end.accepted - end.jobs for end in ends)
+    uncertain = sum(end.uncertain for end in ends)
+    record("jobs paid twice by a take-over", twice, f"of {sum(end.jobs for end in ends):,}", command, at_most=uncertain)
 
 
 def _line(text: str, end: Ended) -> str:

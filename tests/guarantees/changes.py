@@ -56,4 +56,5 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G13": ("Chunks are new.",),
     "G14": ("Files made of outputs are new.",),
     "G15": ("The Batch API is new.",),
+    "G16": ("Ledgers on a server are new.",),
 }

@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.guarantees.promise import Promise
 from tests.guarantees.promises_of_outputs import OF_OUTPUTS
+from tests.guarantees.promises_of_servers import OF_SERVERS
 
 PROMISES: Final = (
     Promise(
@@ -420,4 +421,5 @@ PROMISES: Final = (
         ),
     ),
     *OF_OUTPUTS,
+    *OF_SERVERS,
 )

@@ -3,12 +3,13 @@
 The short form of `python -m tests.failover`.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 
 import anyio
 import pytest
 
-from tests.failover.scene import NAMES, Ended, Fault, key_of, scene
+from tests.failover.scene import LIMITS, NAMES, PATIENCE_S, Ended, Fault, key_of, scene
 from tests.postgres.databases import Databases
 from tests.system.processes import Desk, Service
 
@@ -40,3 +41,26 @@ def test_one_that_stands_by_takes_the_place_of_one_that_is_gone(
             return await at.go_through(fault, lasts_s, after=jobs // 4)
 
     assert anyio.run(gone_through).faults() == []
+
+
+@pytest.mark.slow
+def test_a_run_whose_place_was_taken_ends_and_says_how_to_follow_it(desk: Desk, service: Service, url: str) -> None:
+    desk.inputs(200)
+    ledger = ("--ledger", url, "--serverless-url", service.url)
+    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--output", "results.jsonl", *ledger, *LIMITS)
+    run = desk.start(*command, within_s=PATIENCE_S)
+    service.wait("accepted", 40)
+    beside = desk.start("serve", *ledger, *LIMITS, within_s=PATIENCE_S)
+    beside.until_said("stands by")
+    run.signal(signal.SIGSTOP)
+    beside.until_said("serving")
+    run.signal(signal.SIGCONT)
+    ended = run.ended()
+    assert ended.exit_code == 3
+    assert "the same command, given again, follows the run there" in ended.stderr
+
+    again = desk.start(*command, within_s=PATIENCE_S).ended()
+    assert again.exit_code == 0, again
+    assert sorted(desk.ids()) == sorted(f"row-{n}" for n in range(200))
+    beside.signal(signal.SIGTERM)
+    assert beside.ended().exit_code == 0
