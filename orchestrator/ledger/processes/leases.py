@@ -40,7 +40,8 @@ _TAKE: Final = _GIVEN.format(free=_FREE)
 _SILENT: Final = "DELETE FROM processes WHERE id = $3 AND beat = $4 RETURNING id"
 _TAKE_OVER: Final = _GIVEN.format(free=_SILENT)
 _END_THOSE: Final = """
-SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity WHERE usename = current_user AND {its}
+SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity
+WHERE usename = current_user AND pid <> pg_backend_pid() AND {its}
 """
 _END: Final = _END_THOSE.format(its=_ITS.format(mark="$1::text"))
 _FENCE: Final = "SELECT 1 FROM leases WHERE shard = 0 AND owner = {owner:d} AND epoch = {epoch:d} FOR SHARE"
@@ -114,22 +115,22 @@ class Leases:
 
     async def take(self, process: ProcessName) -> LeaseProof | None:
         """Takes it for `process`; None where somebody has it."""
-        return _held(await self._driver.fetchrow(_TAKE, process.name, process.mark))
+        return _proof(await self._driver.fetchrow(_TAKE, process.name, process.mark))
 
     async def take_over(self, silent: Owner, process: ProcessName) -> LeaseProof | None:
         """Takes it for `process` from one whose beat has stood still; None where that lives, or somebody was faster."""
         await self._driver.execute(_END, silent.mark, ENDED_MS_MAX)
         row = await self._driver.fetchrow(_TAKE_OVER, process.name, process.mark, silent.owner, silent.beat)
-        return _held(row)
+        return _proof(row)
 
-    async def beat(self, held: LeaseProof) -> bool:
+    async def beat(self, proof: LeaseProof) -> bool:
         """Says that its owner lives; False where it was deposed."""
-        return await self._driver.fetchval(_BEAT, held.owner) is not None
+        return await self._driver.fetchval(_BEAT, proof.owner) is not None
 
-    async def leave(self, held: LeaseProof) -> None:
+    async def leave(self, proof: LeaseProof) -> None:
         """Lets go of it: whoever comes next need not wait."""
-        await self._driver.execute(_LEAVE, held.owner)
+        await self._driver.execute(_LEAVE, proof.owner)
 
 
-def _held(row: object) -> LeaseProof | None:
+def _proof(row: object) -> LeaseProof | None:
     return None if row is None else LeaseProof(*row)  # type: ignore[misc]  # a record of the driver's, which has no types

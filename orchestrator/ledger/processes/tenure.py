@@ -37,12 +37,12 @@ again and again, not for ever."""
 
 
 class Tenure:
-    """Of this process, which `held` the ledger called `name` from `begun_at` on, by the clock `now`."""
+    """Of this process, which owns the ledger called `name`, by that `proof`, from `begun_at` on by the clock `now`."""
 
     def __init__(
         self,
         name: str,
-        held: LeaseProof,
+        proof: LeaseProof,
         line: "LeaseLine",
         *,
         now: Callable[[], int],
@@ -50,7 +50,7 @@ class Tenure:
         is_successor: bool,
     ) -> None:
         self._name = name
-        self._held = held
+        self._proof = proof
         self._line = line
         self._now = now
         self._lease = Lease(begun_at)
@@ -64,7 +64,7 @@ class Tenure:
     @property
     def fence(self) -> str:
         """The statement that finds one row as long as it owns the ledger, and keeps it so for its transaction."""
-        return self._held.fence
+        return self._proof.fence
 
     def may_leave(self) -> bool:
         """Whether anything may leave for the service now."""
@@ -83,7 +83,7 @@ class Tenure:
             begun_at = self._now()
             try:
                 async with self._line.asking() as leases:
-                    is_there = await leases.beat(self._held)
+                    is_there = await leases.beat(self._proof)
                     successor = None if is_there else await leases.owner()
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("%s: a beat has failed: %s", self._name, error)
@@ -100,7 +100,7 @@ class Tenure:
         if self.why_lost is None:
             with suppress(Exception):
                 async with self._line.asking() as leases:
-                    await leases.leave(self._held)
+                    await leases.leave(self._proof)
 
 
 class LeaseLine:
@@ -152,10 +152,9 @@ async def tenure_of(
     owner, it waits for the end of that one instead, and takes its place. One whose connections have ended counts as
     gone once its beat has stood still for long enough.
     """
-    clock = WaryElapsedClock(elapsed=elapsed)
     line = LeaseLine(connect, process)
     try:
-        tenure = await _taken(name, line, process, stands_by, elapsed, clock)
+        tenure = await _Candidate(name, line, process, stands_by, elapsed).taken()
         # Not in a task group, which would be a scope around the block, and wrap what is raised in it.
         beating = asyncio.ensure_future(tenure.beat())  # noqa: TID251
         here[name] = tenure
@@ -171,42 +170,65 @@ async def tenure_of(
         line.end()
 
 
-async def _taken(
-    name: str,
-    line: LeaseLine,
-    process: ProcessName,
-    stands_by: Callable[[str], object] | None,
-    elapsed: Callable[[], int],
-    clock: WaryElapsedClock,
-) -> Tenure:
-    """The ledger, once it is nobody's or its owner's beat has stood still for long enough."""
-    watch, told = BeatWatch(), None
-    has_asked = False
-    while True:
-        begun_at, is_successor, held = clock.now(), False, None
-        try:
-            async with line.asking() as leases:
-                owner = await leases.owner()
-                if owner is None:
-                    held = await leases.take(process)
-                else:
-                    watch.saw(owner.latest_beat, elapsed())
-                    if is_successor := watch.silent(elapsed()) == owner.latest_beat:
-                        held = await leases.take_over(owner, process)
-        except Exception as error:
-            if stands_by is None or not has_asked:
-                raise
-            log.info("%s: who owns this ledger is unknown: %s", name, error)
-            watch, owner = BeatWatch(), None  # who cannot be asked may not have been able to beat either
-        has_asked = True
-        if held is not None:
-            return Tenure(name, held, line, now=clock.now, begun_at=begun_at, is_successor=is_successor)
-        if owner is not None and stands_by is None and (owner.is_connected or (told or owner).beat != owner.beat):
+class _Candidate:
+    """A `process` that is to own the ledger called `name`."""
+
+    def __init__(
+        self,
+        name: str,
+        line: LeaseLine,
+        process: ProcessName,
+        stands_by: Callable[[str], object] | None,
+        elapsed: Callable[[], int],
+    ) -> None:
+        self._name = name
+        self._line = line
+        self._process = process
+        self._stands_by = stands_by
+        self._elapsed = elapsed
+        self._clock = WaryElapsedClock(elapsed=elapsed)
+        self._watch = BeatWatch()
+        self._met: Owner | None = None
+
+    async def taken(self) -> Tenure:
+        """The ledger, once it is nobody's, or its owner's beat has stood still for long enough."""
+        tenure = await self._look()
+        while tenure is None:
+            await anyio.sleep(LOOK_S)
+            try:
+                tenure = await self._look()
+            except Exception as error:
+                if self._stands_by is None:
+                    raise
+                log.info("%s: who owns this ledger is unknown: %s", self._name, error)
+                self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
+        return tenure
+
+    async def _look(self) -> Tenure | None:
+        begun_at = self._clock.now()
+        async with self._line.asking() as leases:
+            owner = await leases.owner()
+            if owner is None:
+                return self._tenure(await leases.take(self._process), begun_at)
+            self._watch.saw(owner.latest_beat, self._elapsed())
+            if self._watch.silent(self._elapsed()) == owner.latest_beat:
+                return self._tenure(await leases.take_over(owner, self._process), begun_at, is_successor=True)
+        self._meet(owner)
+        return None
+
+    def _tenure(self, proof: LeaseProof | None, begun_at: int, *, is_successor: bool = False) -> Tenure | None:
+        if proof is None:
+            return None
+        now = self._clock.now
+        return Tenure(self._name, proof, self._line, now=now, begun_at=begun_at, is_successor=is_successor)
+
+    def _meet(self, owner: Owner) -> None:
+        before, self._met = self._met, owner
+        if self._stands_by is not None:
+            if before is None or before.owner != owner.owner:
+                self._stands_by(owner.text)
+        elif owner.is_connected or (before is not None and before.beat != owner.beat):
             raise LedgerBusyError(
-                f"{name}: {owner.text} is working on this ledger; wait for it, stop it, or use another <setting ledger>"
+                f"{self._name}: {owner.text} is working on this ledger; wait for it, stop it, or use another"
+                " <setting ledger>"
             )
-        if owner is not None and (told is None or told.owner != owner.owner):
-            told = owner
-            if stands_by is not None:
-                stands_by(owner.text)
-        await anyio.sleep(LOOK_S)

@@ -165,3 +165,14 @@ async def test_whether_an_owner_is_connected_is_seen(connect: Connect) -> None:
     while (owner := await Leases(other).owner()) is not None and owner.is_connected:
         await anyio.lowlevel.checkpoint()  # the server has yet to notice
     assert owner is not None
+
+
+async def test_who_does_not_know_that_it_has_the_ledger_already_takes_it_over_from_itself(connect: Connect) -> None:
+    leases = Leases(await connect(FIRST.mark))
+    _, unknown = await owned(leases)
+
+    proof = await leases.take_over(unknown, FIRST)
+
+    assert proof is not None
+    assert proof.owner != unknown.owner
+    assert await leases.beat(proof)

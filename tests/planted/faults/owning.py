@@ -39,9 +39,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="whoever stands by counts the time in which the ledger was away",
-        path="orchestrator/ledger/processes/tenure.py::_taken",
-        old="watch, owner = BeatWatch(), None",
-        new="owner = None",
+        path="orchestrator/ledger/processes/tenure.py::_Candidate.taken",
+        old="self._watch = BeatWatch()",
+        new="pass",
         tests=(f"{TENURE}::test_whoever_stands_by_does_not_count_the_time_in_which_the_ledger_was_away",),
     ),
     Fault(
