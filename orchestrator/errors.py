@@ -142,6 +142,16 @@ class LedgerVersionError(UsageError):
     """The ledger was written by a newer version of this program; upgrade the program."""
 
 
+class LedgerRetiredError(UsageError):
+    """The ledger was copied elsewhere, and goes on there."""
+
+    def __init__(self, ledger: object, copied_to: str) -> None:
+        self.copied_to = copied_to
+        super().__init__(
+            f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>"
+        )
+
+
 class StoppedError(OrchestratorError):
     """Going on is pointless until somebody changes something; everything so far is kept and can be resumed."""
 

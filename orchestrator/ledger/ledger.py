@@ -23,6 +23,7 @@ from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.views.ledger_server import ServerFacts
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -102,6 +103,10 @@ class Ledger:
     async def taken_at(self) -> int | None:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""
         return await self._site.taken_at()
+
+    async def server_facts(self) -> ServerFacts | None:
+        """How the server stands on which it is; None where it is in a file."""
+        return await self._site.server_facts()
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -216,7 +216,7 @@ def body_of(kind: type, dialect: str) -> Callable[[Made], Made]:
     return register
 
 
-class _CarriedOut(Generic[Body]):
+class CarriedOut(Generic[Body]):
     """What is carried out by a body, of which it has one for each dialect that has come up."""
 
     def __init__(self) -> None:
@@ -240,7 +240,7 @@ class ForEachRow(Protocol[Row_contra, Result_co]):
     async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co: ...
 
 
-class _ForEachRow(_CarriedOut[ForEachRow[Row_contra, Result_co]]):
+class _ForEachRow(CarriedOut[ForEachRow[Row_contra, Result_co]]):
     async def execute(self, connection: AsyncConnection, rows: Sequence[Row_contra]) -> Result_co:
         """Executes it for each of `rows`."""
         return await self._body(connection).execute(connection, rows)
@@ -302,8 +302,10 @@ class GivesNumbers(Protocol):
 
     async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]: ...
 
+    async def go_on_at(self, connection: AsyncConnection, number: int) -> None: ...
 
-class NumberSequence(_CarriedOut[GivesNumbers]):
+
+class NumberSequence(CarriedOut[GivesNumbers]):
     """The numbers of the rows of a table, for those who have to know them before there are the rows."""
 
     def __init__(self, column: Column[int]) -> None:
@@ -320,6 +322,10 @@ class NumberSequence(_CarriedOut[GivesNumbers]):
         They are `at_least` so large where that is what was `following` before rows were removed.
         """
         return await self._body(connection).take(connection, number, at_least)
+
+    async def go_on_at(self, connection: AsyncConnection, number: int) -> None:
+        """The next row gets this number, of a table into which rows were copied that had numbers already."""
+        await self._body(connection).go_on_at(connection, number)
 
 
 # --- tables

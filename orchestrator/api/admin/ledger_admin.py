@@ -18,6 +18,7 @@ from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
+from orchestrator.views.ledger_server import ServerFacts
 
 
 class WorkingProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,8 @@ class LedgerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     holder: str | None = msgspec.field(name="held_by")
     at_work: tuple[WorkingProcess, ...]
+    server: ServerFacts | None = None
+    """How the server stands on which it is; None for a file."""
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +89,7 @@ async def ledger_info(ledger: LedgerAddress) -> LedgerInfo:
             at_work=tuple(
                 WorkingProcess(process=beat.process, since=beat.began_at, reported_at=beat.beaten_at) for beat in beats
             ),
+            server=await opened.server_facts(),
         )
 
 

@@ -9,12 +9,15 @@ import typer
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
+from orchestrator.cli.service.ledger_places import ledger_copy, ledger_init
 from orchestrator.core.text.figures import second
+from orchestrator.core.text.wording import counted
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.ledger_admin import LedgerInfo, Stopped  # at run time `--help` would pay for it
+    from orchestrator.views.ledger_server import ServerFacts, TableSize
 
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 
@@ -76,6 +79,10 @@ async def ledger_compact(*, ledger: LedgerAddress, as_json: bool) -> None:
     streams.say(f"{ledger}: {_size(found.bytes_before)} before, {_size(found.bytes_after)} now")
 
 
+commands.command("init")(ledger_init)
+commands.command("copy")(ledger_copy)
+
+
 def show_info(found: "LedgerInfo", *, as_json: bool) -> None:
     """Prints the figures of a ledger."""
     if as_json:
@@ -87,14 +94,43 @@ def show_info(found: "LedgerInfo", *, as_json: bool) -> None:
 def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
     yield "ledger", found.ledger
     yield "schema", found.schema
-    yield "size", f"{_size(found.file_bytes)}, of which {_size(found.free_bytes)} unused"
-    yield "log", _size(found.log_bytes)
+    if found.server is None:
+        yield "size", f"{_size(found.file_bytes)}, of which {_size(found.free_bytes)} unused"
+        yield "log", _size(found.log_bytes)
+    else:
+        yield "size", f"{_size(found.file_bytes)}, of {_size(found.server.database_bytes)} of its database"
+        yield from _server_lines(found.server)
     yield "worked on by", found.holder or "nobody"
     for each in found.at_work:
         yield "", f"{each.process} since {second(each.since)}, heard of at {second(each.reported_at)} (UTC)"
     yield "rows", ""
+    sizes = {} if found.server is None else {each.table: each for each in found.server.tables}
     for table, n in found.rows.items():
-        yield f"  {table}", f"{n:,}"
+        yield f"  {table}", f"{n:,}{_room(sizes[table]) if table in sizes else ''}"
+
+
+def _server_lines(server: "ServerFacts") -> Iterator[tuple[str, str]]:
+    yield "server", f"PostgreSQL {server.version}, as the role {server.role}"
+    yield "connections", f"{server.our_connections} of ours, {server.connections} of {server.connections_max} in all"
+    on_disk = "on its disk" if server.is_synced else "nowhere (fsync=off)"
+    standbys = counted(server.standbys, "standby", "standbys")
+    yield (
+        "a commit is",
+        f"{on_disk}, synchronous_commit={server.commits_wait_for}; {standbys}"
+        + (f", waited for: {server.synchronous_standbys}" if server.synchronous_standbys else ", none is waited for"),
+    )
+    if (oldest := server.oldest_snapshot) is None:
+        yield "oldest snapshot", "none but our own"
+    else:
+        yield "oldest snapshot", f"{oldest.holder}: {oldest.transactions:,} transactions ago"
+
+
+def _room(size: "TableSize") -> str:
+    """Of a table that takes any."""
+    if size.bytes + size.index_bytes < MIB:
+        return ""
+    dead = f", {size.dead_rows:,} dead" if size.dead_rows else ""
+    return f"   {_size(size.bytes)} and {_size(size.index_bytes)} of indexes{dead}"
 
 
 def _size(number: int) -> str:

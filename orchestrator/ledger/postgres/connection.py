@@ -48,6 +48,7 @@ what was sent has not arrived for so long, the system closes the connection.
 ALWAYS: Final[Settings] = {
     "jit": "off",  # compiling takes longer than any statement of ours
     "synchronous_commit": "on",
+    "random_page_cost": "1.1",  # what is looked up lies in memory, or on a disk without heads
     "tcp_keepalives_idle": str(SILENT_S),
     "tcp_keepalives_interval": str(SIGNS_S),
     "tcp_keepalives_count": str(SIGNS_MAX),

@@ -7,7 +7,7 @@ plans and executes it once, and there is one answer to wait for.
 # ruff: noqa: S608  all that is put together here is ours
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -18,7 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NULLTYPE
 
-from orchestrator.ledger import expressions, statements
+from orchestrator.ledger import expressions, statements, table_scans
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
 from orchestrator.ledger.postgres.texts import storable
@@ -165,7 +165,7 @@ class PostgresBulkInsert:
 
     def __init__(self, bulk: statements.BulkInsert) -> None:
         self._table = bulk.table.name
-        self._columns = [column.name for column in bulk.table.columns if column.name in bulk.columns]
+        self._columns = [column.name for column in bulk.table.columns if column.key in bulk.columns]
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts `rows`."""
@@ -180,6 +180,7 @@ class PostgresNumberSequence:
         name = f"{sequence.column.table.name}_{sequence.column.name}_seq"
         self._following = f"SELECT last_value + is_called::int FROM {name}"
         self._take = f"SELECT nextval('{name}') FROM generate_series(1, $1)"
+        self._go_on = f"SELECT setval('{name}', $1, false)"
 
     async def following(self, connection: AsyncConnection) -> int:
         """No row that comes gets a smaller number."""
@@ -188,6 +189,36 @@ class PostgresNumberSequence:
     async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]:  # noqa: ARG002
         """So many numbers, all of them larger than any before."""
         return [row[0] for row in await server_driver(connection).fetch(self._take, number)]
+
+    async def go_on_at(self, connection: AsyncConnection, number: int) -> None:
+        """Whatever the rows have that are there."""
+        await server_driver(connection).execute(self._go_on, number)
+
+
+@body_of(table_scans.TableScan, "postgresql")
+class PostgresTableScan:
+    """By two cursors side by side: one knows how large the rows are that the other one fetches."""
+
+    def __init__(self, scan: table_scans.TableScan) -> None:
+        self._rows = str(scan.rows.compile(dialect=_DIALECT))
+        self._sizes = None if scan.sizes is None else str(scan.sizes.compile(dialect=_DIALECT))
+
+    async def pages(self, connection: AsyncConnection) -> AsyncIterator[Sequence[table_scans.Row]]:
+        """Some rows at a time."""
+        driver = server_driver(connection)
+        rows = await driver.cursor(self._rows)
+        sizes = None if self._sizes is None else await driver.cursor(self._sizes)
+        known: list[int] = []
+        number = table_scans.PAGE_ROWS
+        while True:
+            if sizes is not None:
+                known += [size for (size,) in await sizes.fetch(table_scans.PAGE_ROWS - len(known))]
+                number = table_scans.page_rows(known)
+                del known[:number]
+            page = list(map(tuple, await rows.fetch(number))) if number else []
+            if not page:
+                return
+            yield page
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

@@ -1,6 +1,6 @@
 """A ledger in a file: held by locks beside it, lost with the file."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -49,6 +49,9 @@ class FileSite:
         """That of the file; None for one that is new or empty. Raises `UsageError` for what is no ledger."""
         return migrations.version_of(self.address)
 
+    async def make_room(self) -> None:
+        """Nothing: its folder is people's affair."""
+
     async def migrate(self) -> None:
         """In a thread, or, where the caller's connections have none either, at once."""
         if self._connect is None:
@@ -89,6 +92,13 @@ class FileSite:
     def refuse_abandoned(self) -> None:
         """See `left_behind`."""
         file_locks.refuse_abandoned_file(self.address)
+
+    async def server_facts(self) -> None:
+        """None."""
+
+    async def grants(self) -> Mapping[str, Sequence[str]]:
+        """None."""
+        return {}
 
     def place(self) -> LedgerFiles:
         """Its files, as they are."""

@@ -1,13 +1,15 @@
 """A ledger on a server: owned by one process at a time, lost to another one that takes its place."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from sqlalchemy import Result, text
 
 from orchestrator.clock import Clock
+from orchestrator.errors import LedgerRetiredError
 from orchestrator.ledger import migrations
+from orchestrator.ledger.administration import roles, server_facts
 from orchestrator.ledger.holder_text import left_behind
 from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
@@ -19,9 +21,11 @@ from orchestrator.ledger.processes.leases import OWNER, Owner, ProcessName
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import Tenure, here, tenure_of
 from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
+from orchestrator.views.ledger_server import ServerFacts
 
 _OWNER: Final = text(OWNER)
 
@@ -34,6 +38,7 @@ class ServerSite:
 
     def __init__(self, address: LedgerUrl, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
         self.address = address
+        self._given = connect
         self._connect = connect or connecting(address)
         self._patience_s = patience_s
         self._database: ServerDatabase | None = None
@@ -56,7 +61,19 @@ class ServerSite:
         if not await tables_found(self.database, self.address):
             return None
         async with self.database.reading() as view:
-            return await view.run_sync(tables_version)
+            found = await view.run_sync(tables_version)
+            if found == RETIRED:
+                raise LedgerRetiredError(self.address, (await view.execute(text(COPIED_TO))).scalar_one())
+            return found
+
+    async def make_room(self) -> None:
+        """Its schema."""
+        beside = ServerSite(roles.without_schema(self.address), connect=self._given)
+        try:
+            async with beside.database.changing() as connection:
+                await roles.make_schema(connection, self.address.schema)
+        finally:
+            await beside.aclose()
 
     async def migrate(self) -> None:
         """Under the ledger's lock, so that two who do it at once wait for each other."""
@@ -112,6 +129,16 @@ class ServerSite:
         tenure = here.get(str(self.address))
         if tenure is not None and tenure.loop.is_closed():
             raise left_behind(f"{self.address}:")
+
+    async def server_facts(self) -> ServerFacts:
+        """As the server tells this role."""
+        async with self.database.reading() as view:
+            return await server_facts.server_facts(view)
+
+    async def grants(self) -> Mapping[str, Sequence[str]]:
+        """By the role whose the tables are."""
+        async with self.database.reading() as view:
+            return await roles.grants(view, self.address)
 
     def place(self) -> "ServerPlace":
         """Lost once another process owns it, if we did."""

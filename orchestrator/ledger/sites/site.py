@@ -1,6 +1,6 @@
 """What can be asked of the place where a ledger lies, whichever it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from orchestrator.clock import Clock
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.views.ledger_server import ServerFacts
 
 
 class LedgerPlace(Protocol):
@@ -53,6 +54,9 @@ class LedgerSite(Protocol):
         Raises `UsageError` where something else is there, or it is no place for a ledger.
         """
 
+    async def make_room(self) -> None:
+        """Makes what it has to be in, if that is not there: a schema. Raises `StorageError` where that may not be."""
+
     async def migrate(self) -> None:
         """Brings it to this program's schema, creating it if need be. The caller holds it.
 
@@ -78,6 +82,12 @@ class LedgerSite(Protocol):
 
     def refuse_abandoned(self) -> None:
         """Raises `UsageError` where this process holds it in an event loop that is closed; see `left_behind`."""
+
+    async def server_facts(self) -> ServerFacts | None:
+        """How the server stands on which it is; None for a file."""
+
+    async def grants(self) -> Mapping[str, Sequence[str]]:
+        """By what each is for, the statements for roles that may do just that; none for a file."""
 
     def place(self) -> LedgerPlace:
         """Its place as it is now that it is open."""

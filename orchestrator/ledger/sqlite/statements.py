@@ -1,21 +1,23 @@
 """How SQLite says what has no portable words: see `ledger/statements.py` and `ledger/expressions.py`."""
 
+# ruff: noqa: S608  all that is put together here is ours
+
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Insert, func, insert, select
+from sqlalchemy import BLOB, Insert, cast, func, insert, select, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from orchestrator.ledger import expressions, statements
+from orchestrator.ledger import expressions, statements, table_scans
 from orchestrator.ledger.sqlite.connection import driver_of
 from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
@@ -134,17 +136,63 @@ class SQLiteNumberSequence:
     """Who writes is alone: the next number is the one above the highest."""
 
     def __init__(self, sequence: statements.NumberSequence) -> None:
+        table = sequence.column.table
         self._latest = select(func.max(sequence.column))
+        self._remembered = text(f"SELECT seq FROM sqlite_sequence WHERE name = '{table.name}'")
+        self._forget = text(f"DELETE FROM sqlite_sequence WHERE name = '{table.name}'")
+        self._remember = text(f"INSERT INTO sqlite_sequence VALUES ('{table.name}', :latest)")
+        self._is_remembered = bool(table.dialect_options["sqlite"]["autoincrement"])
+        """Whether SQLite remembers the highest number of a row that was removed."""
 
     async def following(self, connection: AsyncConnection) -> int:
         """No row that comes gets a smaller number."""
-        latest: int | None = (await connection.execute(self._latest)).scalar()
-        return (latest or 0) + 1
+        latest: int = (await connection.execute(self._latest)).scalar() or 0
+        if self._is_remembered:
+            latest = max(latest, (await connection.execute(self._remembered)).scalar() or 0)
+        return latest + 1
+
+    async def go_on_at(self, connection: AsyncConnection, number: int) -> None:
+        """Where SQLite remembers none, it is the one above the highest anyway."""
+        if self._is_remembered:
+            await connection.execute(self._forget)
+            await connection.execute(self._remember, {"latest": number - 1})
 
     async def take(self, connection: AsyncConnection, number: int, at_least: int) -> Sequence[int]:
         """So many numbers that follow one another."""
         first = max(at_least, await self.following(connection))
         return range(first, first + number)
+
+
+@body_of(table_scans.TableScan, "sqlite")
+class SQLiteTableScan:
+    """By two cursors side by side: one knows how large the rows are that the other one fetches."""
+
+    def __init__(self, scan: table_scans.TableScan) -> None:
+        # What stands there as a text is as good: SQLite lets each value have a type of its own.
+        columns = [cast(each, BLOB) if isinstance(each.type, BLOB) else each for each in scan.table.columns]
+        self._rows = str(scan.rows.with_only_columns(*columns).compile(dialect=sqlite.dialect()))
+        self._sizes = None if scan.sizes is None else str(scan.sizes.compile(dialect=sqlite.dialect()))
+
+    async def pages(self, connection: AsyncConnection) -> AsyncIterator[Sequence[table_scans.Row]]:
+        """Some rows at a time."""
+        driver = await driver_of(connection)
+        rows = await driver.in_thread(lambda cursor: cursor.connection.execute(self._rows))
+        sizes = None
+        if (asked := self._sizes) is not None:
+            sizes = await driver.in_thread(lambda cursor: cursor.connection.execute(asked))
+        known: list[int] = []
+        while page := await driver.in_thread(lambda _: _page(rows, sizes, known)):
+            yield page
+
+
+def _page(rows: sqlite3.Cursor, sizes: sqlite3.Cursor | None, known: list[int]) -> list[table_scans.Row]:
+    """The next rows; of those behind them the sizes are `known`."""
+    if sizes is None:
+        return rows.fetchmany(table_scans.PAGE_ROWS)
+    known += [size for (size,) in sizes.fetchmany(table_scans.PAGE_ROWS - len(known))]
+    number = table_scans.page_rows(known)
+    del known[:number]
+    return rows.fetchmany(number) if number else []
 
 
 # --- what is compiled

@@ -6,6 +6,8 @@ SERVER = "tests/ledger/postgres/test_statements.py"
 TIME = "tests/ledger/postgres/test_ledger_time.py"
 HORIZON = "tests/ledger/postgres/test_feed_horizon.py"
 
+COPYING = "tests/ledger/copying/test_ledger_copy.py"
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a statement for all databases changes what SQLite is sent",
@@ -88,5 +90,26 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             "tests/ledger/postgres/test_server_clock.py::test_a_server_that_is_set_forward_is_followed_and_one_that_is_set_back_is_not",
         ),
+    ),
+    Fault(
+        name="what was copied is not compared",
+        path="orchestrator/ledger/copying/ledger_copy.py::_rows_copied",
+        old="if await _seal_of(table, to, progress, also=of) != copied[table]:",
+        new="if (await _seal_of(table, to, progress, also=of))[0] != copied[table][0]:",
+        tests=(f"{COPYING}::test_rows_that_came_otherwise_are_noticed",),
+    ),
+    Fault(
+        name="a copy gives the numbers of removed runs again",
+        path="orchestrator/ledger/copying/ledger_copy.py::_table_copied",
+        old="await numbers.go_on_at(to, await numbers.following(of))",
+        new="await numbers.go_on_at(to, rows.seal[0] + 1)",
+        tests=(f"{COPYING}::test_it_goes_on_where_it_is_and_no_number_comes_again",),
+    ),
+    Fault(
+        name="a ledger whose copy came to nothing counts no more",
+        path="orchestrator/ledger/copying/ledger_copy.py::_copied",
+        old="if not (await _rows_of(target))[runs.name]:",
+        new="if (await _rows_of(target))[runs.name]:",
+        tests=(f"{COPYING}::test_the_source_counts_again_where_the_last_word_of_the_target_fails",),
     ),
 )

@@ -1,0 +1,1 @@
+"""What an administrator of a server asks and tells."""

@@ -1,0 +1,1 @@
+"""One ledger copied into another."""
