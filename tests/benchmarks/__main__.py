@@ -17,6 +17,7 @@ from tests.benchmarks import (
     beside,
     chunks,
     commands,
+    copies,
     dashboard,
     endpoints,
     files,
@@ -54,6 +55,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "ledger": steps.ledger,
     "server": on_server.server,
     "large-server": large_on_server.large_on_server,
+    "copies": copies.copies,
     "failures": steps.failures,
     "verify": audit.verify,
     "outputs": outputs.outputs,
@@ -81,7 +83,7 @@ def main() -> None:
         metavar="N",
         type=int,
         default=large_on_server.JOBS,
-        help="how many the benchmark large-server has",
+        help="how many large-server and copies have",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
@@ -90,6 +92,7 @@ def main() -> None:
     sized = {
         "outputs": partial(outputs.outputs, chosen.outputs),
         "large-server": partial(large_on_server.large_on_server, chosen.server_jobs),
+        "copies": partial(copies.copies, chosen.server_jobs),
     }
     figures: list[Figure] = []
     for name in chosen.names or BENCHMARKS:

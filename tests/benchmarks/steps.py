@@ -174,10 +174,10 @@ async def lane(
     ).claims:
         async with anyio.create_task_group() as task_pool:
             for claim in claims:
-                task_pool.start_soon(_fail if fails(claim.job) else _live, ledger, claim.job, clock, waits)
+                task_pool.start_soon(_fail if fails(claim.job) else live, ledger, claim.job, clock, waits)
 
 
-async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:
+async def live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:
     """The two steps of a job that succeeds at once."""
     started = time.perf_counter()
     accepted = transitions.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())

@@ -11,6 +11,7 @@ from tests.benchmarks import (
     beside,
     chunks,
     commands,
+    copies,
     dashboard,
     endpoints,
     files,
@@ -114,6 +115,13 @@ def test_a_server_takes_steps_as_a_file_does() -> None:
     figures = on_server.server(jobs=500, pairs=1)
     assert value_of("one writer: of SQLite's steps", figures) > 0.05
     assert 1 < value_of("server's CPU a step", figures) < 1_000
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_on_each_side_of_a_copy() -> None:
+    figures = copies.copies(3_000)
+    assert value_of("to a server, 3,000 jobs", figures) > 100
+    assert value_of("back to a file, 3,000 jobs: peak memory", figures) < 400
 
 
 @pytest.mark.slow
