@@ -120,7 +120,7 @@ async def _copied(
         async with target.database.writing() as to, source.database.writing() as of:
             rows = await _rows_copied(of, to, tell, target)
             await copy_beside()
-            await of.run_sync(retire, copied_to=str(target.address), at=clock.now())
+            await retire(of, copied_to=str(target.address), at=clock.now())
     except BaseException:
         with CancelScope(shield=True), suppress(OrchestratorError):  # else the same command finds out later
             if not (await _rows_of(target))[runs.name]:
@@ -131,7 +131,7 @@ async def _copied(
 
 async def _take_back(source: LedgerSite) -> None:
     async with source.database.writing() as connection:
-        await connection.run_sync(take_back)
+        await take_back(connection)
 
 
 async def _unmade(target: LedgerSite) -> None:

@@ -26,6 +26,7 @@ ADVICE: Final = {
     "40001": "others wrote at the same time; try again later",
     "40P01": "others wrote at the same time; try again later",
     "42501": "grant the role what it lacks",
+    "55000": "name that one with <setting ledger>",  # of ours alone: see `write_stops.py`
     "55P03": "another process holds the ledger for long; look for it in pg_stat_activity",
 }
 """By the code of an error (SQLSTATE), or the class of codes that it begins with. Any other is a defect of ours."""

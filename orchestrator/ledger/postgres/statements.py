@@ -18,7 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NULLTYPE
 
-from orchestrator.ledger import expressions, statements, table_scans
+from orchestrator.ledger import expressions, statements, table_scans, write_stops
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
 from orchestrator.ledger.postgres.texts import storable
@@ -27,6 +27,10 @@ from orchestrator.ledger.statements import body_of, compile_functions, position_
 _DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 _PARAMETER: Final = re.compile(r"\$(\d+)(?:::[A-Z]+(?: PRECISION)?)?")
 _INSERT: Final = re.compile(r"(.+?) VALUES \((.+?)\)( ON CONFLICT .+)?", re.DOTALL)
+_STOP: Final = """
+CREATE FUNCTION write_stop() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$
+"""
 _CHANGES: Final = re.compile(r" DO UPDATE ")
 
 # --- what is executed
@@ -219,6 +223,28 @@ class PostgresTableScan:
             if not page:
                 return
             yield page
+
+
+@body_of(write_stops.WriteStop, "postgresql")
+class PostgresWriteStop:
+    """By triggers, which go with the function that they call."""
+
+    def __init__(self, stop: write_stops.WriteStop) -> None:
+        self._tables = [table.name for table in stop.tables]
+
+    async def put_up(self, connection: AsyncConnection, why: str) -> None:
+        """Before each statement that would change something."""
+        driver, said = server_driver(connection), why.replace("'", "''")
+        await driver.execute(_STOP)
+        for table in self._tables:
+            await driver.execute(
+                f"CREATE TRIGGER write_stop BEFORE INSERT OR UPDATE ON {table}"
+                f" FOR EACH STATEMENT EXECUTE FUNCTION write_stop('{said}')"
+            )
+
+    async def take_down(self, connection: AsyncConnection) -> None:
+        """All of them."""
+        await server_driver(connection).execute("DROP FUNCTION write_stop CASCADE")
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

@@ -6,8 +6,12 @@ those of the others, which have none such.
 
 from typing import Final
 
-from sqlalchemy import INTEGER, TEXT, Column, Connection, MetaData, Table, insert, select, text
+from sqlalchemy import INTEGER, TEXT, Column, MetaData, Table, insert, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable, DropTable
+
+from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.write_stops import WriteStop
 
 RETIRED: Final = "9999"
 """In the place of the version that it has."""
@@ -23,23 +27,31 @@ _retired: Final = Table(
 )
 
 
-def retire(connection: Connection, *, copied_to: str, at: int) -> None:
+_STOP: Final = WriteStop(metadata.sorted_tables)
+"""Whoever has it open and waits for its turn to write must not do so afterwards: nobody would ever look at that."""
+
+
+async def retire(connection: AsyncConnection, *, copied_to: str, at: int) -> None:
     """From now on it is there."""
-    connection.execute(CreateTable(_retired))
-    connection.execute(insert(_retired), {"version": _version(connection), "copied_to": copied_to, "at": at})
-    _set_version(connection, RETIRED)
+    await connection.execute(CreateTable(_retired))
+    await connection.execute(
+        insert(_retired), {"version": await _version(connection), "copied_to": copied_to, "at": at}
+    )
+    await _set_version(connection, RETIRED)
+    await _STOP.put_up(connection, f"it was copied to {copied_to}, and goes on there")
 
 
-def take_back(connection: Connection) -> None:
+async def take_back(connection: AsyncConnection) -> None:
     """It counts again, if it did not."""
-    if _version(connection) == RETIRED:
-        _set_version(connection, connection.scalar(select(_retired.c.version)))
-        connection.execute(DropTable(_retired))
+    if await _version(connection) == RETIRED:
+        await _set_version(connection, (await connection.execute(select(_retired.c.version))).scalar_one())
+        await connection.execute(DropTable(_retired))
+        await _STOP.take_down(connection)
 
 
-def _version(connection: Connection) -> str:
-    return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
+async def _version(connection: AsyncConnection) -> str:
+    return str((await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar_one())
 
 
-def _set_version(connection: Connection, version: str | None) -> None:
-    connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+async def _set_version(connection: AsyncConnection, version: str) -> None:
+    await connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})

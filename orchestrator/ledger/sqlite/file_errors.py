@@ -36,18 +36,21 @@ def storage_errors(path: Path) -> Iterator[None]:
             raise _storage_error(path, error.orig) from error
         raise
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+        if _is_defect(error):
             raise
         raise _storage_error(path, error) from error
 
 
 def _is_about_storage(error: DBAPIError) -> bool:
     """Whether it is the file, not the statement: full, locked, read-only, unreadable, corrupt."""
-    return (
-        isinstance(error, DatabaseError)
-        and isinstance(error.orig, sqlite3.DatabaseError)
-        and not isinstance(error.orig, sqlite3.IntegrityError | sqlite3.ProgrammingError)
-    )
+    is_sqlites = isinstance(error, DatabaseError) and isinstance(error.orig, sqlite3.DatabaseError)
+    return is_sqlites and not _is_defect(error.orig)
+
+
+def _is_defect(error: BaseException | None) -> bool:
+    """Whether a statement was wrong. Triggers are there for a ledger alone that is not to be written any more."""
+    is_stopped = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_TRIGGER
+    return isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError) and not is_stopped
 
 
 def _storage_error(path: Path, error: BaseException | None) -> StorageError:
@@ -71,5 +74,6 @@ def _storage_error(path: Path, error: BaseException | None) -> StorageError:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             advice = "restore it from a copy, or start with another <setting ledger>"
             return StorageError(f"{path}: the ledger is damaged ({error}); {advice}")
-        case _:
-            return StorageError(f"{path}: cannot use the ledger ({error})")
+        case found:
+            advice = "; name that one with <setting ledger>" if found == sqlite3.SQLITE_CONSTRAINT else ""
+            return StorageError(f"{path}: cannot use the ledger ({error}){advice}")

@@ -17,7 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from orchestrator.ledger import expressions, statements, table_scans
+from orchestrator.ledger import expressions, statements, table_scans, write_stops
 from orchestrator.ledger.sqlite.connection import driver_of
 from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
@@ -29,6 +29,8 @@ GUARDED_AT_ONCE: Final = 40
 
 GUARDED_APART_MAX: Final = 4
 """So few rows are updated one by one."""
+
+CHANGES: Final = ("INSERT", "UPDATE")
 
 # --- what is executed
 
@@ -193,6 +195,29 @@ def _page(rows: sqlite3.Cursor, sizes: sqlite3.Cursor | None, known: list[int]) 
     number = table_scans.page_rows(known)
     del known[:number]
     return rows.fetchmany(number) if number else []
+
+
+@body_of(write_stops.WriteStop, "sqlite")
+class SQLiteWriteStop:
+    """By triggers, the only ones that there are: a connection that is open finds them with its next statement."""
+
+    def __init__(self, stop: write_stops.WriteStop) -> None:
+        self._stops = {
+            f"stop_{verb.lower()}_{table.name}": (verb, table.name) for table in stop.tables for verb in CHANGES
+        }
+
+    async def put_up(self, connection: AsyncConnection, why: str) -> None:
+        """Before each change."""
+        said = why.replace("'", "''")
+        for name, (verb, table) in self._stops.items():
+            await connection.exec_driver_sql(
+                f"CREATE TRIGGER {name} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, '{said}'); END"
+            )
+
+    async def take_down(self, connection: AsyncConnection) -> None:
+        """All of them."""
+        for name in self._stops:
+            await connection.exec_driver_sql(f"DROP TRIGGER {name}")
 
 
 # --- what is compiled

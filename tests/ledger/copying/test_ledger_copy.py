@@ -15,8 +15,10 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, LedgerRetiredError, StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, open_ledger, read_ledger
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.copying.ledger_copy import CopiedRows, Tell, copy_ledger
 from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.schema.retirement import retire
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.ledger.table_scans import TableScan
@@ -252,16 +254,24 @@ async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
     assert await contents(server) == before
 
 
+async def test_who_waits_for_its_turn_to_write_has_come_too_late(places: tuple[LedgerAddress, LedgerAddress]) -> None:
+    of, to = places
+    await made(of)
+    async with command_ledger(of, clock=SystemClock(), connect=way_to(of)) as ledger:
+        await copied(of, to)
+        for late in (ledger.commands.ask(Action.PAUSE, run=1), a_run(ledger, 1, name="late")):
+            with pytest.raises(StorageError, match=r"it was copied to .*, and goes on there.*; name that one"):
+                await late
+
+
 async def test_who_was_killed_before_the_last_word_gives_the_same_command_again(
     tmp_path: Path, server: LedgerUrl
 ) -> None:
     of = tmp_path / "of.db"
     await made(of)
     before = await contents(of)
-    with closing(sqlite3.connect(of)) as file, file:  # as its own transaction has left it
-        file.execute("CREATE TABLE retired (version TEXT NOT NULL, copied_to TEXT NOT NULL, at INTEGER NOT NULL)")
-        file.execute("INSERT INTO retired SELECT version_num, ?, 1 FROM alembic_version", (str(server),))
-        file.execute("UPDATE alembic_version SET version_num = '9999'")
+    async with sites(of) as (source,), source.database.writing() as connection:  # its own last word is the first
+        await retire(connection, copied_to=str(server), at=1)
     with pytest.raises(LedgerRetiredError, match="copied to"):
         await copied(of, tmp_path / "elsewhere.db")
     assert not (await copied(of, server)).was_there
