@@ -13,6 +13,7 @@ import anyio
 from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.api.hosting.follower import LOOK_S, check_place
 from orchestrator.api.inspect.standstill import tell_standstills
+from orchestrator.api.messages.ledger_alarm import LedgerAlarm
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.ledger_rescue import rescuing
 from orchestrator.engine.engine import Engine, open_engine
@@ -160,6 +161,13 @@ class Host:
                 usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
                 engine.ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
                 start_and_stop_texts.say_when_away(self.console, engine.ledger)
+                alarm = LedgerAlarm(
+                    ledger=engine.ledger,
+                    connection=self.connection,
+                    dependencies=self.dependencies,
+                    warn=self.console.warn,
+                )
+                around.start_soon(alarm.serve)
                 self.engine = engine
                 if self.is_stopped_by_others:
                     engine.commands.stops_when_asked(self.stop)

@@ -27,6 +27,7 @@ _SAYS: Final[Mapping[str, str]] = MappingProxyType(
         "interrupted": "was interrupted",
         "recovered": "goes on",
         "abandoned": "is about to lose results: nobody works on it",
+        "unavailable": "cannot be used, and nothing is sent",
         "late": "is late",
         "missed": "has missed fires",
         "paused": "fires no more: its schedule is paused",
@@ -37,6 +38,9 @@ _SAY_TOGETHER: Final[Mapping[str, str]] = MappingProxyType(
     {"abandoned": "are about to lose results: nobody works on them"}
 )
 _GOOD: Final = frozenset({"started", "done", "recovered", "test"})
+
+_OF: Final = ("run", "flow", "pipeline", "target", "ledger")
+"""What a message may be of."""
 
 _DOUBLED: Final = {"{{": "{", "}}": "}"}
 _PARTS: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
@@ -78,7 +82,7 @@ def letter_of(body: bytes, link: str = "") -> Letter:
     message: Mapping[str, Any] = msgspec.json.decode(body)
     data: Mapping[str, Any] = message["data"]
     news = str(message["type"]).partition(".")[2]
-    name = _visible(data.get("run") or data.get("flow") or data.get("pipeline") or data.get("target") or "")
+    name = _visible(next((data[of] for of in _OF if data.get(of)), ""))
     return Letter(
         name=name,
         news=news,
