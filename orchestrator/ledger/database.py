@@ -24,6 +24,16 @@ Found = TypeVar("Found")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
+class OfOneKind:
+    """A dialect of SQLAlchemy's that is like every other of its class: what one has compiled serves them all."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
 class CommitInDoubtError(LedgerUnavailableError):
     """Whether a transaction was committed is not known. `is_committed` finds out, and may raise `StorageError` itself.
 

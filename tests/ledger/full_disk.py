@@ -4,21 +4,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import anyio
+
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Database
+from tests.simulation.loop import running_loop
 
 PAGES_MAX: Final = 4_294_967_294
 """SQLite's own bound."""
 
 
 @asynccontextmanager
-async def full_disk(ledger: Ledger) -> AsyncIterator[None]:
-    """Inside, the file of `ledger` cannot grow."""
+async def full_disk(ledger: Ledger, *, most_s: float = 900.0) -> AsyncIterator[None]:
+    """Inside the file of `ledger` cannot grow, for so long at most: whoever waits for room by mistake comes to an end."""
     await fill_disk(ledger)
     try:
-        yield
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_free_after, ledger, most_s)
+            yield
+            tasks.cancel_scope.cancel()
     finally:
         await _bound(ledger, PAGES_MAX)
+
+
+async def _free_after(ledger: Ledger, seconds: float) -> None:
+    await anyio.sleep_until(running_loop().time() + seconds)
+    await _bound(ledger, PAGES_MAX)
 
 
 async def fill_disk(ledger: Ledger) -> None:

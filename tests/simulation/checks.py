@@ -33,6 +33,7 @@ from tests.simulation.command_checks import (
     what_was_asked_last_holds,
     who_is_stopped_sends_nothing,
 )
+from tests.simulation.compact import compact
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.looked_up import (
     ASKED,
@@ -140,11 +141,7 @@ def _files_say_the_same(
         if found != [custom_id for custom_id, state in jobs.items() if state in states]:
             yield f"{path.name} holds {found}"
         sure = [row for row in rows if row["custom_id"] not in mistaken]
-        told = {
-            row["custom_id"]: json.dumps(row["output"], separators=(",", ":")).encode()
-            for row in sure
-            if path == run.output
-        }
+        told = {row["custom_id"]: compact(row["output"]) for row in sure if path == run.output}
         if any(as_it_came(facts, name, output) != outputs[name] for name, output in told.items()):
             yield f"{path.name} holds outputs that are not those of their rows"
 

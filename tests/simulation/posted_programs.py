@@ -9,6 +9,7 @@ import httpx
 
 from orchestrator.core.batch_api.posted_batch import POSTED_ENDS
 from orchestrator.emulator.jobs.jobs import WorkerResult
+from tests.simulation.compact import compact
 from tests.simulation.posted_facts import Body, PostedFacts
 from tests.simulation.posted_front import MODEL, Front
 from tests.simulation.posted_plan import TEAMS, ProgramPlan, Wrong
@@ -78,7 +79,7 @@ class Program:
 
     def _body(self, n: int) -> bytes:
         content = f"{self._number}.{self._tries}.{n}"
-        return _compact({"model": MODEL, "messages": [{"role": "user", "content": content}]})
+        return compact({"model": MODEL, "messages": [{"role": "user", "content": content}]})
 
     def _text(self, bodies: Mapping[str, bytes]) -> bytes:
         lines = [
@@ -201,7 +202,3 @@ async def listed(front: Front, team: str) -> set[str]:
                 if not page["has_more"]:
                     break
     return found
-
-
-def _compact(body: Body) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()

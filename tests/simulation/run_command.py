@@ -1,6 +1,5 @@
 """What people give with the command for a run of a simulated world: its file, its settings, its connection."""
 
-import json
 from typing import Any
 
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
@@ -16,6 +15,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.simulation.chunks import for_chunks
 from tests.simulation.clock import EPOCH_AT
+from tests.simulation.compact import compact
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.network import LISTENER_URL
 from tests.simulation.plan import OTHER_ENDPOINTS, Plan, Rate, RunPlan, ScalingPlan, Where
@@ -44,7 +44,7 @@ def write_input(plan: Plan, run: RunFacts) -> None:
     s3_config = {"accessId": "env:WORKER_ID", "accessSecret": "env:WORKER_SECRET", "bucketName": "b"}
     more = {"s3Config": s3_config} if plan.secrets else {}
     rows = ({"custom_id": f"job-{n}", "input": _input(plan, n), **more} for n in run.numbers)
-    run.source.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    run.source.write_bytes(b"".join(compact(row) + b"\n" for row in rows))
 
 
 def _input(plan: Plan, n: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.settings.words_and_defaults import OnUnsaved
 from tests.simulation.books import Books, EventRow
+from tests.simulation.compact import compact
 from tests.simulation.facts import Facts
 from tests.simulation.looked_up import number_of
 from tests.simulation.mistaken import mistaken_in
@@ -136,7 +137,7 @@ def as_it_came(facts: Facts, custom_id: str, output: bytes | None) -> bytes | No
     member = kept.get(MEMBER)
     if isinstance(member, dict):
         kept[MEMBER] = json.loads(came)[MEMBER] if "file" in member else member.get("value")
-    return json.dumps(kept, separators=(",", ":")).encode()
+    return compact(kept)
 
 
 OF_SAVES = (

@@ -3,7 +3,6 @@
 import base64
 import errno
 import fcntl
-import json
 import random
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
@@ -20,6 +19,7 @@ from orchestrator.core.outputs.linked_pages import is_page
 from orchestrator.errors import Unanswered
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.run_request import RunRequest
+from tests.simulation.compact import compact
 from tests.simulation.plan import Plan
 from tests.simulation.save_plan import LINKS, NEVER_A_FILE, Given, SavePlan
 
@@ -74,7 +74,7 @@ class Outputs:
 
     def output(self, n: int) -> bytes:
         """What a worker makes of that row."""
-        return json.dumps({"n": n, MEMBER: self._text(n)}, separators=(",", ":")).encode()
+        return compact({"n": n, MEMBER: self._text(n)})
 
     def _text(self, n: int) -> str:
         given = self.given(n)

@@ -5,8 +5,7 @@ from sqlalchemy import select, update
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
-from orchestrator.ledger.transactions.run_controls import UNFINISHED
-from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transactions.run_removal import run_give_up
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -32,11 +31,8 @@ class OutlivedRuns(Repository):
         """
         has_ended = select(flows.c.id).where(flows.c.id == stages.c.flow_id, flows.c.ended_at < before).exists()
         of_ended = select(stages.c.run_id).where(stages.c.run_id == run, has_ended)
-        may_go = select(runs.c.id).where(runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)
         connection = transaction.connection
-        if (await connection.execute(may_go)).first() is None:
-            return False
-        if not await run_take_back(connection, run, even_if_cancelling=False):
+        if (await connection.execute(of_ended)).first() is None or not await run_give_up(connection, run):
             return False
         await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
         return True

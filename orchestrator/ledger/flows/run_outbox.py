@@ -15,9 +15,9 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Access, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transitions.count_writes import counts_of
 from orchestrator.ledger.transitions.run_messages_owed import (
     EPISODE_STANDS,
-    counts_of,
     episode_begin,
     news_owe,
     notify_in,

@@ -28,7 +28,8 @@ from orchestrator.ledger.schema.job_tables import counts, heartbeats, runs
 from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.run_messages_owed import counts_of, message_figures, notify_in
+from orchestrator.ledger.transitions.count_writes import counts_of
+from orchestrator.ledger.transitions.run_messages_owed import message_figures, notify_in
 
 
 class OwedNumbers(msgspec.Struct, frozen=True):

@@ -15,8 +15,7 @@ from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
-from orchestrator.ledger.transactions.run_controls import UNFINISHED
-from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transactions.run_removal import run_give_up
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _BATCHES: Final[Select[tuple[object, ...]]] = select(*columns(PostedBatch, posted_batches))
@@ -149,12 +148,8 @@ class PostedBatches(Repository):
         (`Intakes.clear`). False, and nothing is changed, where somebody has something of its run done again.
         """
         connection = transaction.connection
-        if batch.run is not None:
-            is_at_work = select(runs.c.id).where(runs.c.id == batch.run, UNFINISHED)
-            if (await connection.execute(is_at_work)).first() is not None:
-                return False
-            if not await run_take_back(connection, batch.run, even_if_cancelling=False):
-                return False
+        if batch.run is not None and not await run_give_up(connection, batch.run):
+            return False
         await connection.execute(delete(posted_batches).where(posted_batches.c.id == batch.id))
         return True
 

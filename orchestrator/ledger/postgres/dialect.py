@@ -12,6 +12,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncpgString, PGCompiler_asyncpg, PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler, PGTypeCompiler
 
+from orchestrator.ledger.database import OfOneKind
 from orchestrator.ledger.postgres.texts import storable, storable_json
 from orchestrator.ledger.statements import BatchText
 
@@ -76,7 +77,7 @@ class _Batch(AsyncpgString):
         return storable_json
 
 
-class ServerDialect(PGDialect_asyncpg):
+class ServerDialect(OfOneKind, PGDialect_asyncpg):
     """The dialect of the ledger's connections. All are made alike, so what one has compiled serves every other."""
 
     supports_statement_cache = True
@@ -105,12 +106,6 @@ class ServerDialect(PGDialect_asyncpg):
         dbapi_connection.driver_connection.terminate()
 
     do_terminate = do_close
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
 
 
 def is_packed(column: Column[Any]) -> bool:

@@ -10,22 +10,18 @@ from typing import Any, Final
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 
+from orchestrator.ledger.database import OfOneKind
+
 URL: Final = "sqlite+ledger://"
 
 COMPILED: Final[dict[Any, Any]] = {}
 """For the engine's option `compiled_cache`. It grows with the statements that are written down in `ledger/`."""
 
 
-class Dialect(SQLiteDialect_aiosqlite):
+class Dialect(OfOneKind, SQLiteDialect_aiosqlite):
     """The dialect of the ledger's engines. All are made alike, so what one has compiled serves every other."""
 
     supports_statement_cache = True
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self)
-
-    def __hash__(self) -> int:
-        return hash(type(self))
 
 
 registry.register("sqlite.ledger", __name__, Dialect.__name__)

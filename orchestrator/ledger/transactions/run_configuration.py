@@ -10,8 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.job import Unsaved
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.transitions.count_writes import counts_add
-from orchestrator.ledger.transitions.run_messages_owed import counts_of
+from orchestrator.ledger.transitions.count_writes import counts_add, counts_of
 from orchestrator.settings.run_settings import RunSettings
 
 _BEFORE: Final = select(runs.c.settings).where(runs.c.id == bindparam("run"))

@@ -51,6 +51,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.schema.sample_tables import run_samples
 from orchestrator.ledger.statements import IN_BATCH, batch_of
+from orchestrator.ledger.transactions.run_controls import UNFINISHED
 
 NO_JOB: Final = 0
 """The number of the job of rows that are kept for their own numbers only."""
@@ -106,6 +107,16 @@ async def run_take_back(connection: AsyncConnection, run: int, *, even_if_cancel
     """
     may_go = or_(~_AT_SERVICE, runs.c.cancel_requested == 1) if even_if_cancelling else ~_AT_SERVICE
     return (await connection.execute(_TAKE_BACK.where(may_go), {"run": run})).rowcount > 0
+
+
+async def run_give_up(connection: AsyncConnection, run: int) -> bool:
+    """Has a run that is over be none any more; what is left of it is to be cleared (`Intakes.clear`). False where
+    somebody has something of it done again.
+    """
+    is_at_work = select(runs.c.id).where(runs.c.id == run, UNFINISHED)
+    if (await connection.execute(is_at_work)).first() is not None:
+        return False
+    return await run_take_back(connection, run, even_if_cancelling=False)
 
 
 async def numbers_keep(connection: AsyncConnection, run: int) -> None:

@@ -1,9 +1,10 @@
 """How many jobs of a run are in which state, and how often what has happened to them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event
@@ -26,6 +27,14 @@ async def counts_write(connection: AsyncConnection, done: Sequence[Transition]) 
             changes[step.after.run, name] += 1
     await counts_add(connection, changes)
     await _margins_add(connection, done)
+
+
+_COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
+
+
+async def counts_of(connection: AsyncConnection, run: int) -> Mapping[str, int]:
+    """How many jobs of a run are in each state, and its counters."""
+    return {row.name: row.n for row in await connection.execute(_COUNTS, {"run": run})}
 
 
 _COUNT = upsert(counts, lambda new: {"n": counts.c.n + new.n})

@@ -1,6 +1,6 @@
 """What is owed of single runs: that one is over, in the transaction of the step that ends its last job."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -25,6 +25,7 @@ from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes,
 from orchestrator.ledger.schema.job_tables import clusters, counts, endpoints, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.schema.pod_tables import pod_leases
 from orchestrator.ledger.statements import IN_BATCH, batch_of
+from orchestrator.ledger.transitions.count_writes import counts_of
 from orchestrator.units import HOUR_US
 
 KEPT_PER_RUN: Final = 100
@@ -60,7 +61,6 @@ _OVER: Final = _RUN.where(
     .where(counts.c.run_id == runs.c.id, counts.c.name.in_(_UNFINISHED), counts.c.n > 0)
     .exists(),
 )
-_COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
 _TAKEN: Final = ("timed", "total_ms", "batch_ms", "untimed")
 _TOOK: Final = (
     select(
@@ -149,11 +149,6 @@ async def episode_begin(
         return False
     await connection.execute(insert(episodes), {"run_id": run.id, "news": news.value, "began_at": now})
     return await news_owe(connection, run, news, now=now, why=why)
-
-
-async def counts_of(connection: AsyncConnection, run: int) -> Mapping[str, int]:
-    """How many jobs of a run are in each state."""
-    return {row.name: row.n for row in await connection.execute(_COUNTS, {"run": run})}
 
 
 async def notifying_run(connection: AsyncConnection, run: int) -> NotifyingRun | None:

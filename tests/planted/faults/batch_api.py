@@ -131,13 +131,6 @@ FAULTS: tuple[Fault, ...] = (
         worlds=("posted", 1, 1),
     ),
     Fault(
-        name="an old batch is forgotten while its run is at work again",
-        path="orchestrator/ledger/posted/posted_batches.py::PostedBatches.forget",
-        old="if (await connection.execute(is_at_work)).first() is not None:",
-        new="if False:",
-        tests=(f"{_LEDGER}::test_those_are_found_and_forgotten_with_their_runs_that_ended_long_ago",),
-    ),
-    Fault(
         name="how batches end is not counted",
         path="orchestrator/ledger/posted/posted_batches.py::PostedBatches._move",
         old="if to in POSTED_ENDS:",
