@@ -7,18 +7,21 @@ here is not meant: what comes from one is refused, and so is what calls us by a 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from secrets import compare_digest
+from secrets import compare_digest, token_hex
 from typing import Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchestrator.batch_api.answers import error_answer
+from orchestrator.batch_api.answers import REQUEST_ID, error_answer
 from orchestrator.views.batch_api import ErrorBody
 from orchestrator.web.host_and_origin import is_our_host
 
 OWNER: Final = "owner"
 """In the state of a request: the name of the key that it carries; empty where there are no keys."""
+
+REQUEST_ID_BYTES: Final = 12
 
 _BEARER: Final = "bearer "
 _UNAUTHORIZED: Final = ErrorBody(
@@ -60,6 +63,16 @@ class KeyCheck:
         """Answers one request."""
         if scope["type"] != "http":
             return
+        name = f"req_{token_hex(REQUEST_ID_BYTES)}"
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[REQUEST_ID] = name
+            await send(message)
+
+        await self._answer({**scope, "state": {**scope.get("state", {}), REQUEST_ID: name}}, receive, named)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         owner = self._owner(request) if self.keys else ""
         if owner is None:
@@ -68,7 +81,8 @@ class KeyCheck:
         if not self.keys and _is_of_a_page(request):
             await error_answer(HTTPStatus.FORBIDDEN, _FROM_A_PAGE, _CLOSE)(scope, receive, send)
             return
-        await self.app({**scope, "state": {**scope.get("state", {}), OWNER: owner}}, receive, send)
+        scope["state"][OWNER] = owner
+        await self.app(scope, receive, send)
 
     def _owner(self, request: Request) -> str | None:
         given = request.headers.get("authorization", "")

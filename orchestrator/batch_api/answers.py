@@ -23,6 +23,9 @@ _STATUS: Final[Mapping[RefusalKind, HTTPStatus]] = {
     RefusalKind.CONFLICT: HTTPStatus.CONFLICT,
 }
 
+REQUEST_ID: Final = "x-request-id"
+"""The header of each answer by which a program, and whoever runs this, find one request again."""
+
 _INVALID: Final = "invalid_request_error"
 _OURS: Final = "server_error"
 
@@ -58,9 +61,10 @@ _FAILED: Final = ErrorBody(
 )
 
 
-async def _failed(_request: Request, error: Exception) -> Response:
+async def _failed(request: Request, error: Exception) -> Response:
     """What goes wrong here is asked again by whoever asked. Why is no business of theirs: it names our files."""
-    log.error("a request to the Batch API failed: %s", error if isinstance(error, OrchestratorError) else type(error))
+    why = error if isinstance(error, OrchestratorError) else type(error)
+    log.error("%s, a request to the Batch API, failed: %s", request.scope["state"][REQUEST_ID], why)
     log.debug("the failed request", exc_info=error)
     return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
 

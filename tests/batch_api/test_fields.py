@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from openai import NotFoundError
 from openai.types import Batch, BatchError, BatchUsage, FileDeleted, FileObject, Model
 
 from tests.api.desk import desk
@@ -23,6 +24,11 @@ async def test_what_is_answered_has_the_fields_that_the_client_knows_and_no_othe
         assert await fields(f"batches/{batch.id}") == {*Batch.model_fields}
         assert await fields(f"files/{batch.output_file_id}") == {*FileObject.model_fields}
         assert await fields(f"models/{MODEL}") == {*Model.model_fields}
+        with pytest.raises(NotFoundError) as refused_once:
+            await client.models.retrieve("nobody's")
+        names = [batch._request_id, refused_once.value.request_id]
+        assert all(name is not None and name.startswith("req_") for name in names)
+        assert len({*names}) == 2, "each request has a name of its own, refused ones too"
         deleted = await http.delete(f"/v1/files/{batch.input_file_id}")
         assert {*deleted.json()} == {*FileDeleted.model_fields}
         refused = await ended(client, await posted(client, b"{"))

@@ -106,12 +106,17 @@ async def test_a_file_that_has_expired_is_gone_and_so_is_what_a_killed_process_h
         assert usual.id not in site.stored
 
 
-async def test_a_file_that_cannot_be_kept_is_told_without_our_paths_and_may_be_sent_again(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_kept_is_told_without_our_paths_and_may_be_sent_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with at_files(tmp_path) as site:
         site.store.folder.rmdir()
         with pytest.raises(InternalServerError) as failed:
             await site.client().files.create(file=b"{}", purpose="batch")
         assert str(tmp_path) not in str(failed.value)
+        [logged] = caplog.messages
+        assert f"{failed.value.request_id}, a request" in logged, "by which whoever runs this finds it"
+        assert str(tmp_path) in logged
         site.store.make_folder()
         assert (await site.client().files.create(file=b"{}", purpose="batch")).id in site.stored
 
