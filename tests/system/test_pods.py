@@ -5,14 +5,16 @@ command ends with each row done and no pod left.
 import json
 import re
 import signal
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final
 
 import pytest
 
-from tests.system.processes import KEY, Desk, Program, looks
+from tests.system.processes import KEY, Desk, Process, Program, looks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -80,8 +82,9 @@ class Account:
         assert any(holds(self.paid) for _ in looks())
 
 
-@pytest.fixture
-def account(desk: Desk) -> Iterator[Account]:
+@contextmanager
+def account_of(desk: Desk) -> Iterator[Account]:
+    """An emulated account, and templates for what is at `desk`."""
     server = desk.write("server.py", SERVER)
     program = desk.start(
         "emulate", "--port", "0", "--pod-server", f"8000={server}:app", "--key", KEY, *QUOTAS, within_s=PATIENCE_S
@@ -116,20 +119,39 @@ def ending(program: Program, account: Account, desk: Desk) -> None:
     account.until(lambda paid: len(paid) < 2)
 
 
-@pytest.mark.parametrize("moment", [asked, starting, working, ending], ids=lambda each: each.__name__)
-def test_a_run_that_is_killed_leaves_no_pod_once_somebody_tidies(
-    desk: Desk, account: Account, moment: Callable[[Program, Account, Desk], None], tmp_path: Path
-) -> None:
-    desk.inputs(JOBS)
-    program = desk.start(*RUN, within_s=PATIENCE_S)
-    moment(program, account, desk)
-    program.kill()
-    assert account.paid or moment is ending
-    told = desk.call("runs", "tidy", "--json")
-    assert (told.exit_code, account.paid) == (0, []), told
-    assert desk.call("runs", "tidy").exit_code == 0
-    ended = desk.start(*RUN, within_s=PATIENCE_S).ended()
-    assert ended.exit_code == 0, ended
-    assert sorted(desk.ids()) == sorted(f"row-{n}" for n in range(JOBS))
-    assert (tmp_path / "results.jsonl").is_file()
-    assert account.paid == []
+MOMENTS: Final = (asked, starting, working, ending)
+
+
+def killed_and_tidied(desk: Desk, moment: Callable[[Program, Account, Desk], None]) -> None:
+    with account_of(desk) as account:
+        desk.inputs(JOBS)
+        program = desk.start(*RUN, within_s=PATIENCE_S)
+        moment(program, account, desk)
+        program.kill()
+        assert account.paid or moment is ending
+        told = desk.call("runs", "tidy", "--json")
+        assert (told.exit_code, account.paid) == (0, []), told
+        assert desk.call("runs", "tidy").exit_code == 0
+        ended = desk.start(*RUN, within_s=PATIENCE_S).ended()
+        assert ended.exit_code == 0, ended
+        assert sorted(desk.ids()) == sorted(f"row-{n}" for n in range(JOBS))
+        assert (desk.folder / "results.jsonl").is_file()
+        assert account.paid == []
+
+
+def test_a_run_that_is_killed_leaves_no_pod_once_somebody_tidies(desk: Desk) -> None:
+    """At each moment, beside one another: what takes half a minute is the time that pods take to start."""
+    turn = threading.Lock()
+
+    def launch(*arguments: Any, **around: Any) -> Process:
+        with turn:
+            return desk.launch(*arguments, **around)
+
+    with ThreadPoolExecutor(len(MOMENTS)) as threads:
+        begun = []
+        for moment in MOMENTS:
+            folder = desk.folder / moment.__name__
+            folder.mkdir()
+            begun.append(threads.submit(killed_and_tidied, Desk(folder, launch), moment))
+        for each in begun:
+            each.result()

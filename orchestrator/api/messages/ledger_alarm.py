@@ -22,7 +22,7 @@ from orchestrator.ledger.transactions.patience import Trouble
 from orchestrator.settings.addresses.ledger_address import folder_of
 from orchestrator.settings.connection_settings import ConnectionSettings
 
-TOLD_AFTER_S: Final = 60.0
+TELL_DELAY_S: Final = 60.0
 """What is over before that, nobody has to get up for."""
 
 AGAIN_S: Final = 60.0
@@ -48,7 +48,7 @@ class LedgerAlarm:
         while True:
             if (trouble := self.ledger.patience.trouble) is None:
                 await self._changed.wait()
-                with anyio.move_on_after(TOLD_AFTER_S):
+                with anyio.move_on_after(TELL_DELAY_S):
                     await self._changed.wait()
             else:
                 await self._while_waiting(trouble)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.hosting.host import Host
-from orchestrator.api.messages.ledger_alarm import AGAIN_S, TOLD_AFTER_S, LedgerAlarm
+from orchestrator.api.messages.ledger_alarm import AGAIN_S, TELL_DELAY_S, LedgerAlarm
 from orchestrator.client.http.posts import post_notification
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -71,7 +71,7 @@ async def a_large_run(ledger: Ledger) -> None:
 async def test_who_asks_for_it_is_told_after_a_minute_and_once_it_is_over(tmp_path: Path) -> None:
     receiver, warnings = Receiver(), list[str]()
     async with alarmed(tmp_path / "l.db", receiver, warnings) as ledger:
-        await full_for(ledger, TOLD_AFTER_S - 5)
+        await full_for(ledger, TELL_DELAY_S - 5)
         await anyio.sleep(600)
         assert receiver.bodies == []
         await full_for(ledger, 600)
@@ -90,7 +90,7 @@ async def test_who_asks_for_it_is_told_after_a_minute_and_once_it_is_over(tmp_pa
 async def test_who_cannot_be_told_is_tried_again(tmp_path: Path) -> None:
     receiver, warnings = Receiver(then=500), list[str]()
     async with alarmed(tmp_path / "l.db", receiver, warnings) as ledger:
-        await full_for(ledger, TOLD_AFTER_S + 3.5 * AGAIN_S)
+        await full_for(ledger, TELL_DELAY_S + 3.5 * AGAIN_S)
         await anyio.sleep(60)
     assert [each["type"] for each in receiver.bodies] == ["ledger.unavailable"] * 4, "and nobody hears that it is over"
     assert "ops: nobody could be told that the ledger is unavailable" in warnings[0]
