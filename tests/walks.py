@@ -99,7 +99,7 @@ ONE_ROW: Final = Walk(
                 "engine/sending/request_sender.py::RequestSender._result",
                 "engine/lanes/queue_lanes.py::RunLane.send",
                 "engine/lanes/request_builder.py::RequestBuilder.body",
-                "ledger/sqlite/sent_marks.py::Marks.mark",
+                "ledger/sites/sent_marks.py::Marks.mark",
                 "client/jobs/serverless.py::ServerlessEndpoint.run",
                 "client/jobs/serverless.py::ServerlessEndpoint.send",
                 "client/http/transport.py::Transport.send",

@@ -45,13 +45,16 @@ class Engine:
         dependencies: Dependencies,
         console: Console,
         groups: WorkGroups,
+        webhook_key: bytes | None,
     ) -> None:
         self.ledger = ledger
         self._dependencies = dependencies
         self._console = console
         self.groups = groups
         self.endpoints = EndpointRegistry(ledger, connection, dependencies, console, groups)
-        self.listener = WebhookListener(ledger, connection, dependencies, endpoints=self.endpoints, groups=groups)
+        self.listener = WebhookListener(
+            ledger, connection, dependencies, endpoints=self.endpoints, groups=groups, key=webhook_key
+        )
         self.runs = RunRegistry(ledger, dependencies, console, endpoints=self.endpoints, webhook=self.listener.webhook)
         ledger.runs.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.host = RunHost(
@@ -222,7 +225,8 @@ async def open_engine(
         anyio.create_task_group() as outer,
     ):
         dependencies = dependencies.with_clock(ledger.clock)
-        engine = Engine(ledger, connection, dependencies, console, WorkGroups(outer))
+        key = None if connection.listen is None else await ledger.webhook_key(dependencies.environ)
+        engine = Engine(ledger, connection, dependencies, console, WorkGroups(outer), key)
         try:
             await ledger.runs.intakes.clear_dead(dependencies.holding_intakes(path))
             engine.commands.asked_before = await ledger.commands.latest()

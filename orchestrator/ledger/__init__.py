@@ -7,7 +7,16 @@ from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.locks import holder_of, holding_intake, holding_ledger, is_locked_here, refuse_abandoned
-from orchestrator.ledger.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.opening import (
+    command_ledger,
+    is_made,
+    is_ready,
+    no_ledger,
+    open_ledger,
+    read_ledger,
+    webhook_key_of,
+)
+from orchestrator.ledger.sites.sent_marks import Boot, this_boot
 from orchestrator.ledger.sites.site import LedgerPlace
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.file_locks import (
@@ -19,8 +28,6 @@ from orchestrator.ledger.sqlite.file_locks import (
     network_file_system,
 )
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
-from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
-from orchestrator.ledger.sqlite.webhook_key import webhook_key
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, may_exist
 
 __all__ = [
@@ -50,6 +57,6 @@ __all__ = [
     "read_ledger",
     "refuse_abandoned",
     "this_boot",
-    "webhook_key",
+    "webhook_key_of",
     "who_and_since",
 ]

@@ -1,6 +1,6 @@
 """The ledger as the rest of the program holds it: what it has of each noun, and its writer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sqlalchemy import false, update
@@ -17,8 +17,8 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
+from orchestrator.ledger.sites.sent_marks import Boot, Marks, this_boot
 from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite, Ownership
-from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
@@ -119,6 +119,10 @@ class Ledger:
     def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
         """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""
         return self.marks.never_left(job.submission or 0 for job in claimed if not job.by_retry)
+
+    async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
+        """The key by which tokens of webhooks are signed. Raises `UsageError` where this process has another one."""
+        return await self._site.webhook_key(environ)
 
     async def aclose(self) -> None:
         """Closes every connection."""

@@ -1,6 +1,6 @@
 """Opening a ledger: to work on it (with its lock, and migrated), to look at it, or to leave a word in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ from orchestrator.errors import LedgerBusyError, UsageError, leading
 from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.sites.sent_marks import Boot, this_boot
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.sites import site_of
-from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
@@ -104,6 +104,17 @@ async def is_ready(address: LedgerAddress) -> bool:
     found = await _version_of(address)
     migrations.refuse_unknown(address, found)
     return found == SCHEMA_VERSION
+
+
+async def webhook_key_of(address: LedgerAddress, environ: Mapping[str, str]) -> bytes:
+    """The key by which the tokens of the ledger's webhooks are signed. Raises `UsageError` where this process has
+    another one.
+    """
+    site = site_of(address)
+    try:
+        return await site.webhook_key(environ)
+    finally:
+        await site.aclose()
 
 
 async def _version_of(address: LedgerAddress) -> str | None:

@@ -19,11 +19,11 @@ from orchestrator.settings.parsers import name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
 from orchestrator.settings.words_and_defaults import (
-    API_KEY_VARIABLES,
     BASE_URL_DEFAULT,
     GRAPHQL_URL_DEFAULT,
     LOCAL,
     REST_URL_DEFAULT,
+    SECRET_VARIABLES,
     SERVERLESS_URL_DEFAULT,
     KeyPlace,
 )
@@ -276,4 +276,4 @@ def own_keys(
 def secret_variables(connection: ConnectionSettings) -> frozenset[str]:
     """The variables that hold what is secret of ours."""
     named = {key.removeprefix("env:") for key in connection.keys.values() if key.startswith("env:")}
-    return connection.key_variables.union(API_KEY_VARIABLES, named)
+    return connection.key_variables.union(SECRET_VARIABLES, named)

@@ -36,6 +36,8 @@ POOL: Final = "pool:"
 """What an endpoint begins with that is a pool of the configuration file."""
 
 API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
+WEBHOOK_KEY_VARIABLE: Final = "ORCHESTRATOR_WEBHOOK_KEY"
+SECRET_VARIABLES: Final = (*API_KEY_VARIABLES, WEBHOOK_KEY_VARIABLE, "PGPASSWORD")
 """Where the API key comes from, the first that is set."""
 
 CONFIGURATION_DEFAULT: Final = Path("orchestrator.toml")

@@ -25,7 +25,7 @@ class UploadNote:
     """That an upload goes on: in a file of `folder`, until it has ended."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{uuid.uuid4().hex}{_SUFFIX}"
         new = self._path.with_suffix(".new")
         self._url = url

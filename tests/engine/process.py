@@ -41,7 +41,7 @@ from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.postgres.connection import Connect as ServerConnect
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.sqlite.sent_marks import this_boot
+from orchestrator.ledger.sites.sent_marks import this_boot
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings, place_for

@@ -269,7 +269,7 @@ PROMISES: Final = (
             "tests/engine/runtime/test_secret_scrubber.py::test_what_a_worker_echoes_is_scrubbed_before_it_is_kept",
             "tests/engine/runtime/test_secret_scrubber.py::test_a_notice_is_scrubbed_before_it_is_made_durable",
             "tests/web/test_webhook_routes.py::test_nothing_of_a_request_is_logged",
-            "tests/ledger/sqlite/test_webhook_key.py::test_the_key_is_made_once_and_readable_by_its_owner_alone",
+            "tests/ledger/sites/test_webhook_key.py::test_the_key_is_made_once_and_readable_by_its_owner_alone",
         ),
     ),
     Promise(

@@ -20,7 +20,7 @@ from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.commands.command_types import Argument, Command
 from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.sqlite.sent_marks import this_boot
+from orchestrator.ledger.sites.sent_marks import this_boot
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.factories import SETTINGS, STEPS, a_row

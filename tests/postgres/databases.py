@@ -26,6 +26,7 @@ _EMPTY: Final = ";".join(
         "UPDATE writers SET seq = 0",
         "DELETE FROM processes",
         "UPDATE leases SET epoch = 0, owner = NULL",
+        "UPDATE identity SET marks = 0, webhook_key = ''",
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     )
 )

@@ -70,7 +70,7 @@ class FileStore:
     def make_folder(self) -> None:
         """Makes the folder, which its owner alone may enter. Raises `StorageError`."""
         try:
-            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot be made ({error.strerror})") from error
 

@@ -21,8 +21,8 @@ from orchestrator.core.diagnosis.service_rules import COLD_START, TELLS_NO_HEALT
 from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account, profile_of, with_profile
 from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
-from orchestrator.ledger import Ledger, may_exist, network_file_system, read_ledger, webhook_key
+from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError, UsageError
+from orchestrator.ledger import Ledger, may_exist, network_file_system, read_ledger, webhook_key_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
@@ -57,7 +57,7 @@ async def doctor(
     facts = replace(facts, services=services)
     try:
         facts = replace(facts, webhook=await _of_webhooks(request, facts, given, within_s))
-    except StorageError as error:  # the key is its owner's alone
+    except (StorageError, UsageError) as error:  # the key is its owner's alone
         not_asked.append(f"the webhook URL: {error}")
     return Diagnosis(
         findings=findings(facts),
@@ -87,7 +87,7 @@ async def _of_webhooks(
     """Whether the listener of the process at work is reached by the URL that it gives the service."""
     if not facts.is_worked_on or facts.webhook_url is None:
         return None
-    key = webhook_key(request.ledger)
+    key = await webhook_key_of(request.ledger, given.environ)
     return await webhook_state(facts.webhook_url, key, given.clock, within_s=within_s)
 
 

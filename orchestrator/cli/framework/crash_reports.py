@@ -9,7 +9,7 @@ from typing import Final
 
 from orchestrator.cli.output.streams import ReaderLeftError
 from orchestrator.errors import RANKS, leading
-from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import SECRET_VARIABLES
 
 DEFECT_EXIT_CODE: Final = 70
 
@@ -52,7 +52,7 @@ def write_crash_report(error: BaseException, folders: Iterable[Path], environmen
     text = "".join(traceback.TracebackException.from_exception(error, capture_locals=False).format())
     for variable, value in environment.items():
         key = value.strip()
-        if key and (variable in API_KEY_VARIABLES or _may_be_key(key)):
+        if key and (variable in SECRET_VARIABLES or _may_be_key(key)):
             text = text.replace(key, f"[{variable}]")
     for folder in folders:
         path = folder / f"orchestrator-crash-{os.getpid()}.log"

@@ -16,7 +16,7 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.systemd import READY
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
-from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.companions import Companion, companion_of, companion_to_write
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import STANDARD_INPUT
@@ -40,7 +40,7 @@ def detach(request: RunRequest, *, quiet: bool, as_json: bool) -> int:
     """
     path = companion_of(request.ledger, Companion.LOG)
     try:
-        log = path.open("ab")
+        log = companion_to_write(request.ledger, Companion.LOG).open("ab")
     except OSError as error:
         why = f"{path}: cannot be written ({error.strerror})"
         raise UsageError(f"{why}; what is said in the background goes there") from error

@@ -123,6 +123,8 @@ def _configuration(screen: Screen) -> None:
     screen.beside(
         [
             ("ORCHESTRATOR_API_KEY", "The API key, which stands in the environment only; else RUNPOD_API_KEY."),
+            ("PGPASSWORD", "The password of a ledger on a server; or PGPASSFILE, a file of such."),
+            ("ORCHESTRATOR_WEBHOOK_KEY", "64 hex digits: what webhooks of such a ledger are signed by."),
             ("ORCHESTRATOR_<FLAG>", "Any flag: in capitals, with underscores."),
             ("HTTPS_PROXY, NO_PROXY", "The proxy for the service, as other programs read them."),
             ("NO_COLOR", "Set to anything: no colours."),

@@ -37,7 +37,7 @@ class KeyFolder:
             with suppress(FileNotFoundError):
                 if len(key := path.read_bytes()) == KEY_BYTES:
                     return key
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(path, secrets.token_bytes(KEY_BYTES))
             return path.read_bytes()
         except OSError as error:
@@ -65,7 +65,7 @@ class KeyFolder:
     def note_address(self, url: str) -> None:
         """Notes where the dashboard that was begun last is, for who makes a link to it. Raises `StorageError`."""
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(self._folder / "address", url.encode())
         except OSError as error:
             raise StorageError(f"{self._folder}: cannot be written ({error.strerror})") from error

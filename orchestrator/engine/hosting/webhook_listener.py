@@ -11,8 +11,7 @@ from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
 from orchestrator.engine.runtime.work_groups import WorkGroups
-from orchestrator.ledger import Ledger, webhook_key
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.ledger import Ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ class Webhook(NamedTuple):
 
 
 class WebhookListener:
-    """Bound at once, so that a port in use is found before anything is sent. Without `--listen` there is nothing."""
+    """Bound at once, so that a port in use is found before anything is sent. Without `--listen`, and the `key` of the
+    tokens, there is nothing.
+    """
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class WebhookListener:
         *,
         endpoints: EndpointRegistry,
         groups: WorkGroups,
+        key: bytes | None,
     ) -> None:
         self.inbox = WebhookInbox(
             ledger=ledger,
@@ -52,12 +54,12 @@ class WebhookListener:
         """What the service is told, where it is told anything."""
 
         self.webhooks: Webhooks | None = None
-        if connection.listen is not None:
-            self._bind(ledger.address, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
+        if connection.listen is not None and key is not None:
+            self._bind(key, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
 
     def _bind(
         self,
-        ledger: LedgerAddress,
+        key: bytes,
         listen: str,
         public_url: str | None,
         dependencies: Dependencies,
@@ -66,7 +68,6 @@ class WebhookListener:
         from orchestrator.web.application import listener_application  # noqa: PLC0415  no other run needs a web server
         from orchestrator.web.webhook_routes import Webhooks  # noqa: PLC0415
 
-        key = webhook_key(ledger)
         public = None if public_url is None else webhook_base_url(public_url)
         prefix = path_prefix(public) if public else ""
         self.webhooks = Webhooks(key=key, sink=self.inbox, clock=dependencies.clock, prefix=prefix, scrub=scrub)

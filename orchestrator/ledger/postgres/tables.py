@@ -51,6 +51,15 @@ OWNERS: Final = (
 )
 """Who owns the ledger, and under which epoch; a row for each process that owns anything. See `processes/leases.py`."""
 
+IDENTITY: Final = (
+    (
+        "CREATE TABLE identity (id BIGINT PRIMARY KEY CHECK (id = 1), marks BIGINT NOT NULL,"
+        ' webhook_key TEXT COLLATE "C" NOT NULL)'
+    ),
+    "INSERT INTO identity VALUES (1, 0, '')",
+)
+"""One row: the number of the marks of what has left, and the fingerprint of the key that webhooks are signed by."""
+
 
 def create(connection: Connection, metadata: MetaData) -> None:
     """All tables, empty, but for the one of the schema's version."""
@@ -64,7 +73,7 @@ def create(connection: Connection, metadata: MetaData) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
     for name, definition in OWN_INDEXES.items():
         connection.exec_driver_sql(f"CREATE INDEX {name} ON {definition}")
-    for statement in (*WRITERS, *OWNERS):
+    for statement in (*WRITERS, *OWNERS, *IDENTITY):
         connection.exec_driver_sql(statement)
     for name, settings in STORAGE.items():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")

@@ -8,12 +8,13 @@ from anyio import to_thread
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
+from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
 from orchestrator.ledger.sites.site import StandsBy
+from orchestrator.ledger.sites.webhook_key import webhook_key
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
-from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of
 
 
 class FileSite:
@@ -34,6 +35,10 @@ class FileSite:
         if self._database is None:
             self._database = Database(self.address, connect=self._connect, patience_s=self._patience_s)
         return self._database
+
+    async def webhook_key(self, environ: Mapping[str, str]) -> bytes:  # noqa: ARG002  a file is one machine's
+        """That in the file beside it."""
+        return webhook_key(self.address)
 
     async def aclose(self) -> None:
         """Closes its database, if it was asked for."""
@@ -113,4 +118,4 @@ class FileSite:
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """Those in the file beside it."""
-        return await marks_of(self.database, boot(), latest=latest)
+        return await marks_of(self.address, self.database, boot(), latest=latest)

@@ -13,17 +13,18 @@ from orchestrator.ledger.administration import roles, server_facts
 from orchestrator.ledger.holder_text import left_behind
 from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
+from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.process_mark import process_mark, process_name
 from orchestrator.ledger.postgres.server_clock import server_time
-from orchestrator.ledger.postgres.tables import tables_version
-from orchestrator.ledger.postgres.tables_found import tables_found
 from orchestrator.ledger.processes.leases import OWNER, Owner, ProcessName
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import Tenure, here, tenure_of
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED
+from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
 from orchestrator.ledger.sites.site import StandsBy
-from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
+from orchestrator.ledger.sites.webhook_key import noted_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
 
@@ -58,13 +59,11 @@ class ServerSite:
 
     async def version(self) -> str | None:
         """That of the tables; None where there are none. Raises `UsageError` where others' are, or ours cannot be."""
-        if not await tables_found(self.database, self.address):
-            return None
-        async with self.database.reading() as view:
-            found = await view.run_sync(tables_version)
-            if found == RETIRED:
+        found = await version_found(self.database, self.address)
+        if found == RETIRED:
+            async with self.database.reading() as view:
                 raise LedgerRetiredError(self.address, (await view.execute(text(COPIED_TO))).scalar_one())
-            return found
+        return found
 
     async def make_room(self) -> None:
         """Its schema."""
@@ -154,9 +153,13 @@ class ServerSite:
         """The server's, where `clock` is this machine's."""
         return server_time(self.database, clock)
 
-    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:  # noqa: ARG002  they are of no use yet
-        """Some that nobody finds after this process."""
-        return Marks.unkept(floor=latest), f"{self.address}: what has left is marked beside a file, and this is none"
+    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
+        """Those in a file of this machine."""
+        return await marks_of(self.address, LedgerIdentity(self.database), boot(), latest=latest)
+
+    async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
+        """That of the environment, or in a file of this machine; the ledger has its fingerprint."""
+        return await noted_key(self.address, LedgerIdentity(self.database), environ)
 
 
 class ServerPlace:

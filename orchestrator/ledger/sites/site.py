@@ -6,7 +6,7 @@ from typing import Protocol
 
 from orchestrator.clock import Clock
 from orchestrator.ledger.database import LedgerDatabase
-from orchestrator.ledger.sqlite.sent_marks import Boot, Marks
+from orchestrator.ledger.sites.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.ledger_server import ServerFacts
 
@@ -104,6 +104,12 @@ class LedgerSite(Protocol):
 
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """The marks of what may have left, and why they are not kept, if so. `latest` is its latest submission."""
+
+    async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
+        """The key by which the tokens of webhooks are signed, made on first use.
+
+        Raises `UsageError` where what is at the service was given tokens by another one.
+        """
 
     async def aclose(self) -> None:
         """Closes its database, if it was asked for."""

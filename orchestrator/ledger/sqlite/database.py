@@ -27,6 +27,7 @@ from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
 from orchestrator.ledger.sqlite.file_errors import storage_errors
 from orchestrator.ledger.sqlite.immutable_file import connected
+from orchestrator.settings.addresses.companions import real_file
 
 READERS_MAX: Final = 4
 CHECKPOINT_PAGES: Final = 8_000
@@ -188,6 +189,11 @@ class Database:
         with anyio.CancelScope(shield=True), storage_errors(of or self.path):
             async with self._writer.connect() as connection:
                 return await (await driver_of(connection)).execute_fetchall(sql, parameters)
+
+    async def identity(self) -> tuple[int, int]:
+        """What tells the file from every other one, and from a copy."""
+        found = real_file(self.path).stat()
+        return found.st_dev, found.st_ino
 
     async def number(self) -> int:
         """The number that was noted in the file's header (0: none). It is ours: SQLite does nothing with it."""

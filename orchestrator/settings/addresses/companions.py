@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 
@@ -54,10 +55,18 @@ def companion_of(ledger: LedgerAddress, companion: str) -> Path:
     server, in the folder in which programs of this user keep their state.
     """
     if isinstance(ledger, LedgerUrl):
-        where = "/".join((*(str(host) for host in ledger.hosts), ledger.name))
+        where = "/".join((*(unquote(str(host)) for host in ledger.hosts), ledger.name))
         return state_folder(os.environ) / f"{_UNUSUAL.sub('-', where).strip('-')}{companion}"
     real = real_file(ledger)
     return real.with_name(real.name + companion)
+
+
+def companion_to_write(ledger: LedgerAddress, companion: str) -> Path:
+    """The same for who writes it: the folder of state, where it is in that one, is made. Raises `OSError`."""
+    path = companion_of(ledger, companion)
+    if isinstance(ledger, LedgerUrl):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
 
 
 def file_identity(ledger: LedgerAddress) -> object:

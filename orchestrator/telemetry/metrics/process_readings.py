@@ -12,7 +12,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.settings.addresses.companions import Companion, companion_of
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, folder_of
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.telemetry.metrics.endpoint_readings import distribution, seconds
 from orchestrator.telemetry.metrics.readings import Readings
 
@@ -50,10 +50,17 @@ def _add_webhooks(counted: Mapping[str, int], into: Readings) -> None:
         into.add("webhooks_total", result, value=n)
 
 
-def read_files(ledger: LedgerAddress, into: Readings) -> None:
-    """Adds how large the ledger is, and how much room its disk has."""
-    for name, suffix in _FILES:
-        file = companion_of(ledger, suffix)
-        into.add("ledger_size_bytes", name, value=file.stat().st_size if file.exists() else 0)
-    into.add("disk_free_bytes", value=shutil.disk_usage(folder_of(ledger)).free)
+async def read_files(ledger: Ledger, into: Readings) -> None:
+    """Adds how large the ledger is, and, of one in a file, how much room its disk has: that of a server it watches
+    itself.
+    """
+    path = ledger.address
+    if isinstance(path, LedgerUrl):
+        size = await ledger.reports.upkeep.size()
+        into.add("ledger_size_bytes", "database", value=size.pages * size.page_bytes)
+    else:
+        for name, suffix in _FILES:
+            file = companion_of(path, suffix)
+            into.add("ledger_size_bytes", name, value=file.stat().st_size if file.exists() else 0)
+        into.add("disk_free_bytes", value=shutil.disk_usage(path.parent).free)
     into.add("build_info", __version__, SCHEMA_VERSION, value=1)

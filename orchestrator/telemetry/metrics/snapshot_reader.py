@@ -39,7 +39,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     await read_messages(ledger, into)
     await read_pods(ledger, into)
     await read_process(ledger, beats, present, into)
-    read_files(ledger.address, into)
+    await read_files(ledger, into)
     return into.snapshot()
 
 

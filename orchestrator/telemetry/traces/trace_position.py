@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import lock_if_free
-from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.companions import Companion, companion_of, companion_to_write
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 _DIGITS: Final = 20
@@ -69,7 +69,7 @@ def trace_position(ledger: LedgerAddress) -> Iterator[TracePosition]:
     """
     path = companion_of(ledger, Companion.TRACES)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(companion_to_write(ledger, Companion.TRACES), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; how far traces were sent is kept there") from error
     try:

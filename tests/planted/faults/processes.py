@@ -40,37 +40,37 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="marks are believed after the machine was started again",
-        path="orchestrator/ledger/sqlite/sent_marks.py::Seal.packed",
+        path="orchestrator/ledger/sites/sent_marks.py::Seal.packed",
         old="self.boot.encode()[:40]",
         new='b""',
         tests=(
-            "tests/ledger/sqlite/test_sent_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
+            "tests/ledger/sites/test_sent_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
             "tests/engine/maintenance/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
         name="torn marks are believed",
-        path="orchestrator/ledger/sqlite/sent_marks.py::Marks.kept",
+        path="orchestrator/ledger/sites/sent_marks.py::Marks.kept",
         old="return marks if marks._is_whole(latest) else None",
         new="return marks",
-        tests=("tests/ledger/sqlite/test_sent_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
+        tests=("tests/ledger/sites/test_sent_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
     ),
     Fault(
         name="a new file of marks has no floor",
-        path="orchestrator/ledger/sqlite/sent_marks.py::marks_of",
-        old="number=number), floor=latest)",
-        new="number=number), floor=0)",
+        path="orchestrator/ledger/sites/sent_marks.py::marks_of",
+        old="part, number), floor=latest)",
+        new="part, number), floor=0)",
         tests=(
             "tests/engine/maintenance/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
         name="a mark that is overwritten is forgotten",
-        path="orchestrator/ledger/sqlite/sent_marks.py::Marks.mark",
+        path="orchestrator/ledger/sites/sent_marks.py::Marks.mark",
         old="words[_FLOOR] = overwritten",
         new="pass",
         tests=(
-            "tests/ledger/sqlite/test_sent_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",
+            "tests/ledger/sites/test_sent_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",
         ),
     ),
     Fault(

@@ -6,7 +6,7 @@ the process, in the page cache, but not the machine. So they are believed only
 
 - in the boot of the machine in which they were made,
 - beside the ledger that they were made for: the same file, with the number that it has noted for them (a copy is
-  another file, and a file that took its place has another number),
+  another file, and a file that took its place has another number), or the same tables of the same server,
 - if the file is whole.
 
 Whatever else is found is put aside for a new file, whose floor is the latest submission until then: of those up to the
@@ -21,12 +21,12 @@ import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from struct import Struct
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 
-from orchestrator.ledger.sqlite.database import Database
-from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
+from orchestrator.settings.addresses.companions import Companion, companion_of, companion_to_write
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 Boot = Callable[[], str | None]
 """What tells this boot of the machine from every other one, as `this_boot` does."""
@@ -55,22 +55,20 @@ BYTES: Final = (_FIRST + SLOTS) * _WORD
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """What marks are believed by: the boot of the machine, and the ledger's file and the number in it (0: none)."""
+    """What marks are believed by: the boot of the machine, and the ledger and the number in it (0: none).
+
+    `whole` and `part` tell the ledger from every other one, and from a copy: those of a file are its device and its
+    inode.
+    """
 
     boot: str
-    device: int
-    inode: int
+    whole: int
+    part: int
     number: int
-
-    @classmethod
-    def of(cls, ledger: Path, *, boot: str, number: int) -> Self:
-        """The seal of marks that belong to the file at `ledger` as it is."""
-        found = ledger.stat()
-        return cls(boot, found.st_dev, found.st_ino, number)
 
     def packed(self) -> bytes:
         """As it stands at the beginning of the file."""
-        text = _SEAL.pack(_MAGIC, self.boot.encode()[:40], self.device, self.inode, self.number)
+        text = _SEAL.pack(_MAGIC, self.boot.encode()[:40], self.whole, self.part, self.number)
         return text + zlib.crc32(text).to_bytes(4, "little")
 
 
@@ -145,15 +143,30 @@ class Marks:
         return found in (min(self._count, SLOTS), self._count + 1) and max(marks) <= latest
 
 
-async def marks_of(database: Database, boot: str | None, *, latest: int) -> tuple[Marks, str | None]:
+class MarksHome(Protocol):
+    """What the marks of a ledger need of the place where that is."""
+
+    async def identity(self) -> tuple[int, int]:
+        """What tells it from every other one, and from a copy."""
+
+    async def number(self) -> int:
+        """The number that was noted in it for its marks; 0: none."""
+
+    async def set_number(self, number: int) -> None:
+        """Notes another one, 31 bits at most."""
+
+
+async def marks_of(
+    ledger: LedgerAddress, home: MarksHome, boot: str | None, *, latest: int
+) -> tuple[Marks, str | None]:
     """The marks of earlier processes, or new ones where those cannot be believed; and why they are not kept, if so.
 
     `latest` is the ledger's latest submission. The ledger notes the number of new ones before anything is claimed; 0
     where they cannot be kept, so that no later process believes an older file.
     """
-    ledger, path = real_file(database.path), companion_of(database.path, Companion.SENT_MARKS)
-    number = await database.number()
-    kept = None if boot is None else Marks.kept(path, Seal.of(ledger, boot=boot, number=number), latest=latest)
+    path, (whole, part) = companion_of(ledger, Companion.SENT_MARKS), await home.identity()
+    known = await home.number()
+    kept = None if boot is None else Marks.kept(path, Seal(boot, whole, part, known), latest=latest)
     if kept is not None:
         return kept, None
     number, unkept = 0, None
@@ -161,10 +174,11 @@ async def marks_of(database: Database, boot: str | None, *, latest: int) -> tupl
     if boot is not None:
         try:
             number = new_number()
-            marks = Marks.made(path, Seal.of(ledger, boot=boot, number=number), floor=latest)
+            path = companion_to_write(ledger, Companion.SENT_MARKS)
+            marks = Marks.made(path, Seal(boot, whole, part, number), floor=latest)
         except OSError as error:
             number, unkept = 0, f"{path} cannot be kept ({error.strerror})"
-    await database.set_number(number)
+    await home.set_number(number)
     return marks, unkept
 
 

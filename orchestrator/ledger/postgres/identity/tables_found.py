@@ -6,6 +6,7 @@ from sqlalchemy import text
 
 from orchestrator.errors import UsageError
 from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.postgres.tables import tables_version
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
 _LEDGER: Final = text(
@@ -25,8 +26,8 @@ class _Found(NamedTuple):
     backend: int
 
 
-async def tables_found(database: ServerDatabase, url: LedgerUrl) -> bool:
-    """Whether there are the tables of a ledger; False where there are none, and they can be made.
+async def version_found(database: ServerDatabase, url: LedgerUrl) -> str | None:
+    """The version of a ledger's tables; None where there are none, and they can be made.
 
     Raises `UsageError` where there are others', or ours may not be made, or a pooler gives each statement another
     connection of the server.
@@ -40,7 +41,8 @@ async def tables_found(database: ServerDatabase, url: LedgerUrl) -> bool:
             " server itself, or a pool in session mode"
         )
     if found.is_ledger:
-        return True
+        async with database.reading() as view:
+            return await view.run_sync(tables_version)
     if found.tables:
         raise UsageError(
             f"{url}: the schema {url.schema} has tables, which are no ledger's; name another one with ?schema=NAME"
@@ -50,4 +52,4 @@ async def tables_found(database: ServerDatabase, url: LedgerUrl) -> bool:
             f"{url}: there is no ledger here, and the role {found.role} may not make one; give it the right to (GRANT"
             f" CREATE ON SCHEMA {url.schema} TO {found.role})"
         )
-    return False
+    return None

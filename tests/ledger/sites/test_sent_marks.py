@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
-from orchestrator.ledger.sqlite.sent_marks import BYTES, SLOTS, Marks, Seal, this_boot
+from orchestrator.ledger.sites.sent_marks import BYTES, SLOTS, Marks, Seal, this_boot
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to, gone, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -35,7 +35,8 @@ def beside(ledger: Path) -> Path:
 
 
 def sealed(ledger: Path, *, boot: str = BOOT, number: int = 7) -> Seal:
-    return Seal.of(ledger, boot=boot, number=number)
+    found = ledger.stat()
+    return Seal(boot, found.st_dev, found.st_ino, number)
 
 
 def made(ledger: Path, *submissions: int, floor: int = 0) -> Marks:

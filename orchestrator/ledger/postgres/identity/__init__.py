@@ -1,0 +1,1 @@
+"""A ledger on a server as a whole: whether it is there, and which one it is."""

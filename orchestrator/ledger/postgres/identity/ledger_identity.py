@@ -1,0 +1,64 @@
+"""What a ledger on a server knows of itself: which one it is, the number of its marks, whose key its webhooks have."""
+
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from orchestrator.ledger.postgres.database import ServerDatabase
+
+_WHICH: Final = text(
+    "SELECT system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint,"
+    " to_regclass('identity')::oid::bigint FROM pg_control_system()"
+)
+_NUMBER: Final = text("SELECT marks FROM identity")
+_SET_NUMBER: Final = text("UPDATE identity SET marks = :number")
+_KEY: Final = text("SELECT webhook_key FROM identity")
+_IS_FREE: Final = (
+    "webhook_key = '' OR NOT EXISTS (SELECT FROM jobs WHERE state IN ('submitting', 'uncertain', 'outstanding'))"
+)
+_TAKES_ANY: Final = text(f"SELECT {_IS_FREE} FROM identity")  # noqa: S608  texts of ours
+_SET_KEY: Final = text(f"UPDATE identity SET webhook_key = :key WHERE {_IS_FREE}")  # noqa: S608
+_TIMELINE_BITS: Final = 32
+
+
+class LedgerIdentity:
+    """That of the ledger in `database`."""
+
+    def __init__(self, database: ServerDatabase) -> None:
+        self._database = database
+
+    async def identity(self) -> tuple[int, int]:
+        """What tells it from every other one, and from a copy. A standby that was promoted is another one, too: it may
+        lack what was committed last.
+        """
+        system, timeline, tables = await self._one(_WHICH)
+        return system, timeline << _TIMELINE_BITS | tables
+
+    async def number(self) -> int:
+        """The number that was noted in it for its marks; 0: none."""
+        return int((await self._one(_NUMBER))[0])
+
+    async def set_number(self, number: int) -> None:
+        """Notes another one."""
+        async with self._database.writing() as connection:
+            await connection.execute(_SET_NUMBER, {"number": number})
+
+    async def takes_key(self, fingerprint: str) -> bool:
+        """Whether the key of that fingerprint is the one that its webhooks are signed by. It becomes that where there
+        is none yet, or nothing is at the service whose webhooks another one has signed.
+        """
+        if await self._key() == fingerprint:
+            return True
+        async with self._database.writing() as connection:
+            await connection.execute(_SET_KEY, {"key": fingerprint})
+        return await self._key() == fingerprint
+
+    async def takes_any_key(self) -> bool:
+        """Whether that holds of any key."""
+        return bool((await self._one(_TAKES_ANY))[0])
+
+    async def _key(self) -> str:
+        return str((await self._one(_KEY))[0])
+
+    async def _one(self, question: Any) -> Any:
+        return await self._database.asked(question, None, lambda found: found.one())

@@ -1,0 +1,88 @@
+"""The key by which the tokens of webhooks are signed (HMAC): beside the ledger, never in it."""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from orchestrator.core.service.webhook_token import KEY_BYTES
+from orchestrator.errors import StorageError, UsageError
+from orchestrator.settings.addresses.companions import Companion, companion_of, companion_to_write
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.words_and_defaults import WEBHOOK_KEY_VARIABLE
+
+
+def webhook_key(ledger: LedgerAddress) -> bytes:
+    """The key in `LEDGER.key`, made on first use and readable by its owner alone. Raises `StorageError`."""
+    path = companion_of(ledger, Companion.WEBHOOK_KEY)
+    try:
+        path = companion_to_write(ledger, Companion.WEBHOOK_KEY)
+        if not path.exists() or path.stat().st_size != KEY_BYTES:
+            _write(path, secrets.token_bytes(KEY_BYTES))
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder") from error
+
+
+def given_key(environ: Mapping[str, str]) -> bytes | None:
+    """The key that the environment has, of a ledger on which several machines work; None where it has none.
+
+    Raises `UsageError`, which does not quote it.
+    """
+    text = environ.get(WEBHOOK_KEY_VARIABLE)
+    if not text:
+        return None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise UsageError(f"{WEBHOOK_KEY_VARIABLE} is no key: it has {2 * KEY_BYTES} hex digits")
+    return key
+
+
+class NotedKey(Protocol):
+    """Where a ledger notes whose key its webhooks have, without the key."""
+
+    async def takes_any_key(self) -> bool:
+        """Whether nothing at the service has a token by another one."""
+
+    async def takes_key(self, fingerprint: str) -> bool:
+        """Whether the key of that fingerprint is the one, or becomes it."""
+
+
+async def noted_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> bytes:
+    """The key of the environment, or in a file of this machine, made on first use, of a ledger that other machines may
+    use as well. Raises `UsageError` where what is at the service was given tokens by another one.
+    """
+    file, key = companion_of(ledger, Companion.WEBHOOK_KEY), given_key(environ)
+    if key is None and (file.exists() or await noted.takes_any_key()):
+        key = webhook_key(ledger)
+    if key is None or not await noted.takes_key(fingerprint(key)):
+        raise UsageError(
+            f"{ledger}: the webhooks of what is at the service are signed by another key than this machine has; copy it"
+            f" from where it was made to {file}, or set {WEBHOOK_KEY_VARIABLE}, or go on without <setting listen> until"
+            " nothing is at the service"
+        )
+    return key
+
+
+def fingerprint(key: bytes) -> str:
+    """What tells `key` from others, and nothing else of it."""
+    return hashlib.sha256(b"orchestrator webhook key " + key).hexdigest()
+
+
+def _write(path: Path, key: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError:  # a full disk
+        beside.unlink(missing_ok=True)
+        raise
