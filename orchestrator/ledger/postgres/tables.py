@@ -28,9 +28,10 @@ STORAGE: Final[Mapping[str, str]] = {
 OWN_INDEXES: Final[Mapping[str, str]] = {
     "jobs_claimable": "jobs (run_id, endpoint_id, due_at, priority DESC, (id + 0)) WHERE state = 'queued'",
     "jobs_of_trouble": "jobs (run_id, trouble, id) WHERE (state = 'cancelled' OR state = 'failed')",
+    "jobs_given_up_by_number": "jobs (run_id, state, id) WHERE (state = 'cancelled' OR state = 'failed')",
 }
-"""Those that are other ones here. The first ends as its questions go on (`expressions.not_by_key`). The second is the
-server's alone, which takes four times as long as SQLite to go through the jobs of a run; it is paid for by the steps
+"""Those that are other ones here. The first ends as its questions go on (`expressions.not_by_key`). The others are the
+server's alone, which takes four times as long as SQLite to go through the jobs of a run; they are paid for by the steps
 that end one by a failure.
 """
 

@@ -59,6 +59,7 @@ QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
         claim(Passed(fresh_priority=0, fresh_job=15_000)),
     ),
     "of a class": ("jobs_of_trouble", page("class=failed")),
+    "of a state": ("jobs_given_up_by_number", page("state=failed")),
     "at the service": (
         "jobs_at_service",
         lambda ledger: ledger.jobs.in_state(State.OUTSTANDING, after=(100, 0), most=10),
