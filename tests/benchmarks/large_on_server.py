@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -12,13 +13,19 @@ import asyncpg
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter_parser import parse
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs.claim_queue import ClaimLine
+from orchestrator.ledger.jobs.claim_queue import ClaimLine, queue_walk
 from orchestrator.ledger.opening import open_ledger
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.sites.site import LedgerSite
+from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
-from orchestrator.units import DAY_US
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import DAY_US, MIB
 from tests.benchmarks.figures import Figure, quantile
-from tests.benchmarks.steps import filled
+from tests.benchmarks.runs import write_input
+from tests.formats.input_files import read_rows
 from tests.postgres.databases import Databases
 from tests.postgres.server import server_url
 
@@ -31,11 +38,12 @@ SECONDS_MAX: Final = 3_600.0
 PAGE: Final = 100
 CLAIMED: Final = 10
 WORKED_OFF: Final = 20_000
-WORKED_OFF_AT_ONCE: Final = 500
+AT_ONCE: Final = 1_000
 """So many jobs are claimed and end before a claim is measured again: their places in the queue are left behind."""
 
 RUN: Final = 1
 ENDPOINT: Final = 1
+LINE: Final = ClaimLine(RUN, endpoint=ENDPOINT, by_retry=False, ttl_of=lambda _payload: DAY_US)
 
 _FILL: Final = """
 INSERT INTO endpoints (service_url, endpoint) VALUES ('https://api.example/v2', 'abc');
@@ -104,32 +112,42 @@ def large_on_server(jobs: int = JOBS, taken_in: int = TAKEN_IN) -> list[Figure]:
 
 
 async def _taken_in(url: str, folder: Path, rows: int) -> float:
+    """Rows that are read already, until all of them count."""
+    write_input(folder / "input.jsonl", rows)
+    with (folder / "input.jsonl").open("rb") as file:
+        packed = packed_rows(row for row in read_rows(file, environ={}) if isinstance(row, Row))
     with anyio.fail_after(SECONDS_MAX):
         async with (
             open_ledger(parse_ledger_url(url), clock=SystemClock()) as ledger,
             anyio.create_task_group() as tasks,
         ):
             await tasks.start(ledger.writer.serve)
+            run = await ledger.runs.create(
+                name="night", service_url="http://127.0.0.1", endpoint="ep", source="-", settings=RunSettings()
+            )
+            intake = await ledger.runs.intakes.start(run)
             started = time.perf_counter()
-            await filled(ledger, folder / "input.jsonl", rows)
+            for start in range(0, rows, AT_ONCE):
+                await ledger.runs.intakes.add(intake, packed[start : start + AT_ONCE])
+            await ledger.runs.intakes.accept(intake)
             pace = rows / (time.perf_counter() - started)
             tasks.cancel_scope.cancel()
     return pace
 
 
 async def _looked_at(url: str, jobs: int) -> dict[str, float]:
+    address = parse_ledger_url(url)
     with anyio.fail_after(SECONDS_MAX):
-        async with (
-            open_ledger(parse_ledger_url(url), clock=SystemClock()) as ledger,
-            anyio.create_task_group() as tasks,
-        ):
+        async with open_ledger(address, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.writer.serve)
             await _fill(url, jobs)
-            found = {what: await _median_ms(ledger, look) for what, look in _looks(jobs).items()}
-            found[f"claim of {CLAIMED}"] = await _median_ms(ledger, _claim)
-            for _ in range(WORKED_OFF // WORKED_OFF_AT_ONCE):
-                await _claim(ledger, WORKED_OFF_AT_ONCE)
-            found[f"claim of {CLAIMED}, behind {WORKED_OFF:,}"] = await _median_ms(ledger, _claim)
+            site = site_of(address)
+            found = {what: await _median_ms(partial(look, ledger)) for what, look in _looks(jobs).items()}
+            found[f"the next {CLAIMED}"] = await _median_ms(partial(_next, site))
+            for _ in range(WORKED_OFF // AT_ONCE):
+                await ledger.jobs.claims.take(LINE, most=AT_ONCE)
+            found[f"the next {CLAIMED} behind {WORKED_OFF:,}"] = await _median_ms(partial(_next, site))
+            await site.aclose()
             tasks.cancel_scope.cancel()
     return found
 
@@ -143,16 +161,17 @@ async def _fill(url: str, jobs: int) -> None:
     await connection.close()
 
 
-async def _claim(ledger: Ledger, most: int = CLAIMED) -> None:
-    line = ClaimLine(RUN, endpoint=ENDPOINT, by_retry=False, ttl_of=lambda _payload: DAY_US)
-    claimed = await ledger.jobs.claims.take(line, most=most)
-    assert len(claimed.claims) == most
+async def _next(site: LedgerSite) -> None:
+    """Finds what a claim would take, with its inputs."""
+    async with site.database.reading() as view:
+        walk = await queue_walk(view, LINE, now=SystemClock().now(), most=CLAIMED, bytes_max=MIB)
+    assert len(walk.found) == CLAIMED
 
 
-async def _median_ms(ledger: Ledger, look: Look) -> float:
+async def _median_ms(look: Callable[[], Awaitable[object]]) -> float:
     took = []
     for _ in range(TIMES):
         started = time.perf_counter()
-        await look(ledger)
+        await look()
         took.append(time.perf_counter() - started)
     return 1_000 * quantile(took, 0.5)

@@ -128,7 +128,7 @@ def test_a_run_goes_on_on_each_side_of_a_copy() -> None:
 def test_few_of_many_jobs_are_found_on_a_server() -> None:
     figures = large_on_server.large_on_server(jobs=60_000, taken_in=2_000)
     assert value_of("intake", figures) > 500
-    assert value_of("claim of 10, behind 20,000, of 60,000", figures) < 1_000
+    assert value_of("the next 10 behind 20,000, of 60,000", figures) < 1_000
 
 
 @pytest.mark.slow

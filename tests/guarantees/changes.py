@@ -57,4 +57,5 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G14": ("Files made of outputs are new.",),
     "G15": ("The Batch API is new.",),
     "G16": ("Ledgers on a server are new.",),
+    "G17": ("Ledgers that are copied to another place are new.",),
 }

@@ -39,4 +39,29 @@ OF_SERVERS: Final = (
         ),
         figures={"failover": ("",)},
     ),
+    Promise(
+        number="G17",
+        title="a ledger that goes elsewhere goes whole, and counts in one place",
+        text=(
+            "`ledger copy` brings all rows of a ledger to a server, or back into a file, and compares them. Its runs go on "
+            "there, and nothing is sent twice. Whatever ends it, at whichever moment, one of the two ledgers counts and the "
+            "other one is refused, with where it went; the same command given again finds out which, or goes on."
+        ),
+        assumptions=("What lies beside a ledger on one machine goes along on that machine alone.",),
+        breaks=(
+            "An older copy of the file, or a backup, that somebody works on as well: nobody can know of it.",
+            "What was being sent when a process was killed just before: of those jobs it is not known there whether their requests left, so they are uncertain.",
+        ),
+        tests=(
+            "tests/ledger/copying/test_ledger_copy.py::test_all_that_it_holds_is_there_afterwards_and_it_says_where",
+            "tests/ledger/copying/test_ledger_copy.py::test_it_goes_on_where_it_is_and_no_number_comes_again",
+            "tests/ledger/copying/test_ledger_copy.py::test_what_is_ended_in_the_midst_has_not_happened",
+            "tests/ledger/copying/test_ledger_copy.py::test_the_source_counts_again_where_the_last_word_of_the_target_fails",
+            "tests/ledger/copying/test_ledger_copy.py::test_who_was_killed_before_the_last_word_gives_the_same_command_again",
+            "tests/ledger/copying/test_ledger_copy.py::test_who_waits_for_its_turn_to_write_has_come_too_late",
+            "tests/ledger/copying/test_ledger_copy.py::test_rows_that_came_otherwise_are_noticed",
+            "tests/system/test_copied_ledgers.py::test_a_run_goes_on_wherever_its_ledger_went",
+            "tests/system/test_copied_ledgers.py::test_ctrl_c_in_the_midst_of_copying_leaves_all_as_it_was",
+        ),
+    ),
 )
