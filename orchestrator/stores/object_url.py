@@ -93,9 +93,10 @@ class ObjectUrl:
 
     def stat(self) -> ObjectState:
         """How it is found now."""
-        from orchestrator.stores.repeats import LOOK_TRIES, repeating  # noqa: PLC0415
+        from orchestrator.stores.repeats import LOOK_S, LOOK_TRIES, answered_within, repeating  # noqa: PLC0415
 
-        return repeating(str(self), tries=LOOK_TRIES)(self.look)
+        state: ObjectState = repeating(str(self), tries=LOOK_TRIES)(answered_within, LOOK_S, self.look)
+        return state
 
     def look(self) -> ObjectState:
         """The same, asked once: for who asks again by rules of their own."""

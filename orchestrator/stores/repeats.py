@@ -32,7 +32,8 @@ GIVEN_UP_S: Final = 0.2
 """So soon it is noticed that something was given up."""
 
 LOOK_TRIES: Final = 2
-"""The same where somebody waits to hear whether anything is there: drivers ask again themselves."""
+LOOK_S: Final = 30.0
+"""The same where somebody waits to hear whether anything is there, or can be: nothing has begun yet."""
 
 
 def repeating(place: str, sleep: Callable[[float], None] = time.sleep, *, tries: int = TRIES) -> tenacity.Retrying:
@@ -90,11 +91,11 @@ def _unless(given_up: threading.Event, ask: Callable[[], T]) -> T:
 
 
 def answered_within(most_s: float, ask: Callable[[], T]) -> T:
-    """What `ask` returns, if it does so soon enough. Raises what it raises, and `StoreError`."""
+    """What `ask` returns, if it does so soon enough. Raises what it raises, and else a `StoreError` that may pass."""
     asked = _left_to_itself(ask)
     if wait([asked], most_s).done:
         return asked.result()
-    raise given_up_error()
+    raise broken(f"the server says nothing for {most_s:g} s")
 
 
 def _left_to_itself(ask: Callable[[], T]) -> Future[T]:

@@ -13,7 +13,7 @@ from orchestrator.core.text.object_urls import shown_url
 from orchestrator.stores.driver_source import driver_state
 from orchestrator.stores.leftover_uploads import UploadNote, abort_leftovers
 from orchestrator.stores.object_state import ObjectState
-from orchestrator.stores.repeats import ANSWER_S, TRIES, until_answered
+from orchestrator.stores.repeats import ANSWER_S, LOOK_S, LOOK_TRIES, TRIES, until_answered
 from orchestrator.stores.store_errors import StoreError, gone, is_missing, is_unknown_request, too_large
 
 PARTS_MAX: Final = 10_000
@@ -51,6 +51,7 @@ class S3Upload:
         self._place = {"Bucket": bucket, "Key": key}
         self._notes = notes
         self._answer_s = answer_s
+        self._tries = TRIES
         self._given_up = given_up
         self._note: UploadNote | None = None
         self._upload: str | None = None
@@ -62,7 +63,8 @@ class S3Upload:
         return bool(self._tags)
 
     def check(self) -> None:
-        """Finds out whether objects may be written there: an upload is begun, and aborted."""
+        """Finds out whether objects may be written there: an upload is begun, and aborted. Nobody waits for it long."""
+        self._answer_s, self._tries = LOOK_S, LOOK_TRIES
         self._begin()
         self.abort()
 
@@ -160,9 +162,9 @@ class S3Upload:
         operation: str,
         *groups: Mapping[str, Any],
         answer_s: float | None = None,
-        tries: int = TRIES,
+        tries: int | None = None,
         **more: Any,
     ) -> Any:
         named = {name: value for group in groups for name, value in group.items()}
-        ask = partial(self._filesystem.call_s3, operation, timeout=answer_s or self._answer_s)
-        return until_answered(shown_url(self._url), partial(ask, **named, **more), tries=tries, given_up=self._given_up)
+        ask = partial(self._filesystem.call_s3, operation, timeout=answer_s or self._answer_s, **named, **more)
+        return until_answered(shown_url(self._url), ask, tries=tries or self._tries, given_up=self._given_up)
