@@ -109,8 +109,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         _file(
             "ledger",
             path(name_parsers.parse_ledger),
-            "The database that remembers everything.",
-            brief="What remembers everything; orchestrator.db",
+            "The database that remembers everything: a file, or one on a server of PostgreSQL, by its URL, as"
+            " `postgresql://me@db.example/batches`.",
+            brief="What remembers everything, a file or a postgresql:// URL; orchestrator.db",
         ),
     ] = LEDGER_DEFAULT
     source: str | None

@@ -170,3 +170,30 @@ def test_what_is_wrong_with_a_server_is_one_sentence_and_nothing_is_made(
         assert len(refused.stderr.strip().splitlines()) == 1
         assert "hunter2" not in refused.stderr
     assert sorted(path.name for path in desk.folder.iterdir()) == ["prompts.jsonl"]
+
+
+@pytest.mark.slow
+def test_a_webhook_key_of_another_machine_is_refused_and_one_that_is_given_is_kept_out_of_the_ledger(
+    desk: Desk, service: Service, ledger: str
+) -> None:
+    environ, key = remembered(desk, ledger), "5e" * 32
+    desk.inputs(20)
+    service.change(hold=True)
+    command = (
+        "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--output", "results.jsonl",
+        "--listen", "127.0.0.1:0", *FAST,
+    )  # fmt: skip
+    first = desk.start(*command, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": key})
+    service.wait("accepted", 20)
+    until_outstanding(desk, 20, environ)
+    first.kill()
+    assert not list((desk.folder / "state" / "orchestrator").glob("*.key"))
+
+    for given in ({}, {"ORCHESTRATOR_WEBHOOK_KEY": "6e" * 32}, {"ORCHESTRATOR_WEBHOOK_KEY": "short"}):
+        refused = desk.call(*command, environ=environ | given)
+        assert refused.exit_code == 2, refused
+        assert "ORCHESTRATOR_WEBHOOK_KEY" in refused.stderr
+        assert "6e6e" not in refused.stderr
+    service.change(hold=False)
+    assert desk.call(*command, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": key}).exit_code == 0
+    assert (len(desk.rows()), service.counted("accepted")) == (20, 20)
