@@ -98,11 +98,11 @@ class Ledger:
 
     async def holder(self) -> str | None:
         """Who works on the ledger now, as text for people; None if nobody does."""
-        return await self._site.holder()
+        return await self._access.waited(self._site.holder)
 
     async def taken_at(self) -> int | None:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""
-        return await self._site.taken_at()
+        return await self._access.waited(self._site.taken_at)
 
     async def server_facts(self) -> ServerFacts | None:
         """How the server stands on which it is; None where it is in a file."""
@@ -114,7 +114,7 @@ class Ledger:
 
     async def structure(self) -> int:
         """A number that is another one once anybody has brought the ledger to another schema."""
-        return await self._site.database.structure()
+        return await self._access.waited(self._site.database.structure)
 
     def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
         """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""

@@ -58,4 +58,5 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G15": ("The Batch API is new.",),
     "G16": ("Ledgers on a server are new.",),
     "G17": ("Ledgers that are copied to another place are new.",),
+    "G18": ("Ledgers on a server are new.",),
 }

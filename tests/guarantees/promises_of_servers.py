@@ -64,4 +64,34 @@ OF_SERVERS: Final = (
             "tests/system/test_copied_ledgers.py::test_ctrl_c_in_the_midst_of_copying_leaves_all_as_it_was",
         ),
     ),
+    Promise(
+        number="G18",
+        title="a ledger on a server survives its network, and its server's end",
+        text=(
+            "Connections to the server may be cut, reset or dead at any moment, also at a COMMIT, and the server may be killed "
+            "and begun anew: what was confirmed is there, once. Until it can be reached again nothing is sent that was not "
+            "written down before, people are told since when, and then the work goes on: of `serve` whenever that is, of "
+            "`run`, `tick` and programs within ten minutes."
+        ),
+        assumptions=(
+            "The server keeps what it confirms (`fsync`; where a standby may be promoted, `synchronous_standby_names`).",
+            "Nobody changes the tables of the ledger but this program.",
+        ),
+        breaks=(
+            "A standby that is promoted without the last transactions, or a backup that is put in the server's place: it is noticed at the next transaction of a process that was at work, which ends and says so.",
+            "Results that the service forgets while the database is away for longer than their retention.",
+        ),
+        tests=(
+            "tests/ledger/postgres/test_lost_lines.py::test_of_interrupted_commits_none_is_taken_for_what_it_is_not",
+            "tests/ledger/postgres/test_lost_lines.py::test_while_the_database_is_away_all_wait_are_told_once_and_go_on_when_it_is_back",
+            "tests/ledger/postgres/test_lost_lines.py::test_on_a_line_that_is_dead_everything_ends_also_the_closing",
+            "tests/ledger/postgres/test_lost_lines.py::test_what_a_dead_line_has_left_at_the_server_holds_nobody_up",
+            "tests/ledger/postgres/test_lost_lines.py::test_a_view_that_was_cut_is_taken_anew",
+            "tests/ledger/postgres/test_lost_lines.py::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",
+            "tests/ledger/postgres/test_restarts.py::test_what_was_confirmed_is_there_once_however_often_the_server_is_killed",
+            "tests/engine/hosting/test_database_away.py::test_a_run_whose_database_is_away_goes_on_afterwards_and_sends_nothing_meanwhile",
+            "tests/engine/hosting/test_database_away.py::test_who_is_asked_to_stop_meanwhile_stops_soon_and_says_why",
+            "tests/system/test_server_away.py::test_a_run_goes_on_once_it_is_back_and_nothing_is_paid_twice",
+        ),
+    ),
 )

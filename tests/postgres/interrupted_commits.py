@@ -26,7 +26,7 @@ from tests.postgres.databases import Databases, plain_connections
 from tests.postgres.proxy import AtCommit, proxied
 from tests.postgres.server import server_url
 
-BOUNDS: Final = LineBounds(connected_s=2.0, answered_s=0.2, undone_s=0.2)
+BOUNDS: Final = LineBounds(connected_s=2.0, answered_s=0.2, found_s=0.2, undone_s=0.2)
 FATES: Final = (
     AtCommit.LOST,
     AtCommit.UNANSWERED,

@@ -54,12 +54,22 @@ def server_url(shared: Path, *, is_durable: bool = False) -> Iterator[str]:
                 keeper.wait()  # and with it for the other processes: so the tests end after their server
 
 
-def restart(url: str) -> None:
-    """Kills a server of our own, as a machine that goes down does, and starts it again. Who uses it is cut off."""
+@contextmanager
+def away(url: str) -> Iterator[None]:
+    """A server of our own is killed, as on a machine that goes down, and starts again on leaving."""
     data = data_of(url)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o711)
-        binaries(Path(folder)).run("pg_ctl", "restart", "-D", data, "-l", data / "log", "-m", "immediate", within=data)
+        programs = binaries(Path(folder))
+        programs.run("pg_ctl", "stop", "-D", data, "-m", "immediate", within=data)
+        yield
+        programs.run("pg_ctl", "start", "-D", data, "-l", data / "log", "--wait", within=data)
+
+
+def restart(url: str) -> None:
+    """It is killed and starts again at once."""
+    with away(url):
+        pass
 
 
 def data_of(url: str) -> Path:

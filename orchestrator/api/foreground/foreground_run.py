@@ -124,6 +124,8 @@ class Foreground:
         """Takes the run in beside the process that works on the ledger, follows it, and takes its place if it ends."""
         host = self._host
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
+            host.wait_for(ledger)
+            around.start_soon(host.hurry_when_asked, ledger)
             run, settings = await self._found(ledger)
             await check_not_local(run, ledger)
             followed = await followed_run(ledger, run, self._console)

@@ -21,7 +21,7 @@ from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.errors import LedgerBusyError
+from orchestrator.errors import LedgerBusyError, LedgerUnavailableError
 from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
@@ -131,7 +131,7 @@ class Host:
                 check_place(ledger)  # that may be why whoever worked has ended
                 try:
                     await held.enter_async_context(self.lock())
-                except LedgerBusyError:  # somebody was faster
+                except (LedgerBusyError, LedgerUnavailableError):  # somebody was faster, or the ledger is away again
                     pass
                 else:
                     return True
@@ -142,6 +142,17 @@ class Host:
     async def _pause(self) -> None:
         with anyio.move_on_after(LOOK_S):
             await self.stop.wait()
+
+    def wait_for(self, ledger: Ledger) -> None:
+        """From now on `ledger`, which may be open beside another process, is waited for where it cannot be used."""
+        usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
+        ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
+        start_and_stop_texts.say_when_away(self.console, ledger)
+
+    async def hurry_when_asked(self, ledger: Ledger) -> None:
+        """Once `stop` is set it is waited for no longer than for requests in flight."""
+        await self.stop.wait()
+        ledger.patience.hurry()
 
     # --- the engine
 
@@ -158,9 +169,7 @@ class Host:
                 rescuing(engine.ledger),
             ):
                 start_and_stop_texts.say_opened(self.console, engine.ledger)
-                usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
-                engine.ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
-                start_and_stop_texts.say_when_away(self.console, engine.ledger)
+                self.wait_for(engine.ledger)
                 alarm = LedgerAlarm(
                     ledger=engine.ledger,
                     connection=self.connection,

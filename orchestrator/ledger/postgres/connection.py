@@ -31,7 +31,13 @@ class LineBounds(NamedTuple):
 
     connected_s: float = 10.0
     answered_s: float = 20.0
-    """The answer to one statement."""
+    """The answer to one statement of a transaction that writes."""
+
+    found_s: float = 120.0
+    """The answer to a question."""
+
+    rewritten_s: float = 6 * 3_600.0
+    """The answer to a statement that makes tables, or goes through whole ones."""
 
     undone_s: float = 5.0
     """The end of a transaction that went wrong."""

@@ -96,10 +96,14 @@ class ServerDatabase:
         reading = {"default_transaction_read_only": "on", "plan_cache_mode": "force_custom_plan"}
         if patience_s is not None:
             reading["statement_timeout"] = str(patience_ms)
+            in_time_s = patience_s + bounds.undone_s  # the server ends what takes longer, unless nobody hears it
+            bounds = bounds._replace(connected_s=min(bounds.connected_s, in_time_s), found_s=in_time_s)
         writing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
         self._line = Line(name, connect, bounds)
+        connected = self._line.connected
         self._writer = _engine(partial(self._writing_connection, writing), connections=1)
-        self._readers = _engine(partial(self._line.connected, reading), connections=READERS_MAX)
+        self._readers = _engine(partial(connected, reading, answered_s=bounds.found_s), connections=READERS_MAX)
+        self._changer = _engine(partial(connected, writing, answered_s=bounds.rewritten_s), connections=1)
         self._horizon = FeedHorizon(self.asked)
         self.fence: str | None = None
         """A statement that finds one row as long as this process may write; see `processes/leases.py`."""
@@ -178,7 +182,7 @@ class ServerDatabase:
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[AsyncConnection]:
         """The same for who makes the tables, or changes them: there need be none yet."""
-        async with self._transaction(self._writer, _BEGIN) as connection:
+        async with self._transaction(self._changer, _BEGIN) as connection:
             yield connection
 
     @asynccontextmanager
@@ -279,7 +283,7 @@ class ServerDatabase:
 
     async def compact(self) -> None:
         """Writes each table anew. Nobody else reads or writes it meanwhile."""
-        async with self._connected(self._writer) as connection:
+        async with self._connected(self._changer) as connection:
             for table in self._tables.sorted_tables:
                 await server_driver(connection).execute(f"VACUUM (FULL, ANALYZE) {table.name}")
 
@@ -296,6 +300,7 @@ class ServerDatabase:
                 await self._leave()
             await self._readers.dispose()
             await self._writer.dispose()
+            await self._changer.dispose()
 
     async def _join(self) -> None:
         async with self._connected(self._writer) as connection:

@@ -27,11 +27,12 @@ class Line:
         self.away: LedgerUnavailableError | None = None
         """Why the server could not be reached when that was tried last; None where it could."""
 
-    async def connected(self, settings: Settings) -> Driver:
+    async def connected(self, settings: Settings, *, answered_s: float | None = None) -> Driver:
         """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain."""
+        bounds = self._bounds if answered_s is None else self._bounds._replace(answered_s=answered_s)
         with self._tried(), server_errors(self._name):
             try:
-                driver = await self._connect({**ALWAYS, **settings}, self._bounds)
+                driver = await self._connect({**ALWAYS, **settings}, bounds)
             except UsageError as error:  # where a name leads after a fail-over changes for a while
                 if self._was_reached:
                     raise LedgerUnavailableError(error.message) from error

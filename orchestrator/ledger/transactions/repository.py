@@ -74,7 +74,7 @@ class Access:
 
     async def horizon(self) -> int:
         """The number of an event up to which all are there that there will ever be, for who reads from now on."""
-        return await self._waited(self._database.horizon)
+        return await self.waited(self._database.horizon)
 
     async def settled(self, look: Callable[[int], Awaitable[Found | None]]) -> Found:
         """What `look` finds among the events up to a number: all that there will ever be are there then. It is asked
@@ -106,9 +106,10 @@ class Access:
 
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed."""
-        return await self._waited(self._database.commits_of_others)
+        return await self.waited(self._database.commits_of_others)
 
-    async def _waited(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+    async def waited(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+        """What `ask` returns, which may be asked again; see `again`."""
         try:
             return await ask()
         except LedgerUnavailableError as error:

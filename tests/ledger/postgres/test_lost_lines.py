@@ -143,6 +143,30 @@ async def test_on_a_line_that_is_dead_everything_ends_also_the_closing(url: str)
         await database.aclose()
 
 
+async def test_who_has_little_time_waits_no_longer_for_a_line_that_is_dead(url: str) -> None:
+    async with proxied(url) as proxy:
+        bounds = LineBounds(undone_s=0.05)  # and else for as long as anybody
+        database = ServerDatabase("ledger", plain_connections(proxy.url), metadata, patience_s=0.1, bounds=bounds)
+        assert await names(database) == []
+        proxy.is_swallowing = True
+        for _ in range(2):
+            with pytest.raises(LedgerUnavailableError):
+                await names(database)
+        await database.aclose()
+
+
+async def test_what_takes_long_by_its_nature_is_not_taken_for_a_dead_line(url: str, connected: OpenDatabase) -> None:
+    async with (
+        proxied(url) as proxy,
+        behind(proxy) as database,
+        anyio.create_task_group() as tasks,
+        connected().changing() as other,
+    ):
+        await other.execute(text("LOCK TABLE counts"))
+        tasks.start_soon(database.compact)
+        await other.execute(text(f"SELECT pg_sleep({3 * BOUNDS.answered_s})"))
+
+
 async def test_what_is_only_late_is_waited_for(url: str) -> None:
     async with proxied(url) as proxy, behind(proxy) as database:
         await names(database)
