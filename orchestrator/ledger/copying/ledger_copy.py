@@ -239,9 +239,10 @@ async def _each_page(
     read, pages = anyio.create_memory_object_stream[Sequence[Row]](1)
 
     async def scan() -> None:
-        async with read:
-            async for page in TableScan(table).pages(connection):
-                await read.send(page)
+        with suppress(anyio.BrokenResourceError):  # who takes them has come to an end
+            async with read:
+                async for page in TableScan(table).pages(connection):
+                    await read.send(page)
 
     try:
         async with anyio.create_task_group() as tasks, pages:

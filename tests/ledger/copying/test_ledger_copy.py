@@ -1,5 +1,6 @@
 """A ledger goes to another place, whichever database is there, whole and once; where it fails, it has not gone."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -21,7 +22,7 @@ from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import retire
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.sites import site_of
-from orchestrator.ledger.table_scans import TableScan
+from orchestrator.ledger.table_scans import PAGE_ROWS, TableScan
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl, parse_ledger_url
 from orchestrator.settings.run_settings import RunSettings
 from tests.factories import S, a_row
@@ -211,6 +212,25 @@ async def test_what_is_ended_in_the_midst_has_not_happened(places: tuple[LedgerA
     assert await contents(to) == before
 
 
+async def test_ctrl_c_is_an_end_like_any_other(tmp_path: Path, server: LedgerUrl) -> None:
+    of, to = tmp_path / "of.db", server
+    await made(of, 4 * PAGE_ROWS)
+    before = await contents(of)
+    test = asyncio.current_task()
+    assert test is not None
+
+    def interrupt(done: int, _total: int) -> None:
+        if PAGE_ROWS < done < 2 * PAGE_ROWS:  # as asyncio does it, while the next pages wait
+            asyncio.get_running_loop().call_soon(test.cancel)
+
+    with pytest.raises(asyncio.CancelledError):
+        await copied(of, to, interrupt)
+    test.uncancel()
+    assert await contents(of) == before
+    await copied(of, to)
+    assert await contents(to) == before
+
+
 class LosesCommits:
     """A site whose transactions come to nothing at their end, with an error or, of a killed process, without one."""
 
@@ -250,6 +270,8 @@ async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
                 source, LosesCommits(target), clock=SystemClock(), tell=lambda *_: None, copy_beside=beside
             )
     assert await contents(of) == before
+    async with at_work(of) as ledger:
+        assert (await ledger.runs.counts(run=1))["queued"] == JOBS - 3
     await copied(of, server)
     assert await contents(server) == before
 
