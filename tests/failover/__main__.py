@@ -5,7 +5,7 @@ python -m tests.failover [--times 1] [--jobs 400] [--record] [FAULT ...]
 A fault is killed, stopped:8, stopped:30 (it stands still for so many seconds, and goes on), cut-off:20 (from the ledger)
 or asked (to stop); all of them, if none is named. Real processes: two that serve, one that takes a run in and follows it.
 Exits with 1 where a request came of a process whose successor had sent, where nothing was sent for more than ten
-seconds, where a job has not exactly one result, or where more was paid twice than was uncertain.
+seconds, where the limit was passed, where a job has not exactly one result, or where more was paid twice than was uncertain.
 """
 
 import argparse

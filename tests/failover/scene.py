@@ -27,7 +27,9 @@ HANDED_OVER_S_MAX: Final = 2.0
 """The same where it was asked to stop, beside what its last answers take."""
 
 PATIENCE_S: Final = 240.0
-LIMITS: Final = ("--limit", "run=20/1:20", "--limit", "status=200/1:20")
+RUNS_MAX: Final = 20
+WINDOW_S: Final = 1.0
+LIMITS: Final = ("--limit", f"run={RUNS_MAX}/{WINDOW_S:g}:{RUNS_MAX}", "--limit", "status=200/1:20")
 """A job every 50 ms: whoever sends is seen to."""
 
 NAMES: Final = ("first", "second")
@@ -72,6 +74,9 @@ class Ended:
     owners: tuple[str, ...]
     """Who sent, one after the other."""
 
+    crowded: int
+    """How many submissions came within one window of the limit, at the most."""
+
     verified: Verdict
 
     @property
@@ -79,14 +84,19 @@ class Ended:
         """Whether the other one must have taken the place of the first."""
         return self.fault in (Fault.KILLED, Fault.ASKED) or self.lasts_s > SILENCE_S_MAX
 
+    @property
+    def silence_s_max(self) -> float:
+        """How long nothing may be sent."""
+        return HANDED_OVER_S_MAX if self.fault is Fault.ASKED else SILENCE_S_MAX
+
     def faults(self) -> list[str]:
         """What must not be, in words."""
-        silence_s_max = HANDED_OVER_S_MAX if self.fault is Fault.ASKED else SILENCE_S_MAX
         rules = {
             "a job has not one result": self.results != self.jobs,
             "nobody took the place of the first": self.is_long and self.owners == NAMES[:1],
             f"{self.late} requests came of one whose successor had sent": self.late > 0,
-            f"nothing was sent for {self.silence_s:.1f} s": self.silence_s > silence_s_max,
+            f"nothing was sent for {self.silence_s:.1f} s": self.silence_s > self.silence_s_max,
+            f"{self.crowded} submissions came within one window": self.crowded > RUNS_MAX,
             "more was paid twice than was uncertain": self.accepted - self.jobs > self.uncertain,
             f"the ledger is wrong: {self.verified}": self.verified.exit_code != 0,
         }
@@ -103,6 +113,7 @@ class Scene:
         self._lines = lines
         self._jobs = jobs
         self._programs: dict[str, Program] = {}
+        self._started: list[Program] = []
 
     async def go_through(self, fault: Fault, lasts_s: float, *, after: int) -> Ended:
         """Has `fault` happen to the first once so many jobs were accepted, for so long where it is for a while."""
@@ -111,7 +122,7 @@ class Scene:
         self._desk.inputs(self._jobs)
         run = self._start(
             "run", "prompts.jsonl", "--endpoint", "ep1", "--serverless-url", self._service.url,
-            "--output", "results.jsonl", "--uncertain-after", "2s", "--ledger", self._url, "--json",
+            "--output", "results.jsonl", "--uncertain-after", "2s", "--ledger", self._url, "--json", *LIMITS,
         )  # fmt: skip
         await away(partial(self._service.wait, "accepted", after))
         await self._happen(fault, lasts_s)
@@ -151,7 +162,15 @@ class Scene:
         await away(partial(program.until_said, said))
 
     def _start(self, *arguments: str, key: str = KEY) -> Program:
-        return self._desk.start(*arguments, environ={"ORCHESTRATOR_API_KEY": key}, within_s=PATIENCE_S)
+        program = self._desk.start(*arguments, environ={"ORCHESTRATOR_API_KEY": key}, within_s=PATIENCE_S)
+        self._started.append(program)
+        return program
+
+    def clear(self) -> None:
+        """Nothing of it is left, however it went."""
+        for program in self._started:
+            if not program.is_over:
+                program.kill()
 
     def _told(self, fault: Fault, lasts_s: float, log: dict[str, Any], run: Verdict, verified: Verdict) -> Ended:
         names = {key_of(name): name for name in NAMES} | {KEY: RUN}
@@ -170,8 +189,17 @@ class Scene:
             silence_s=max(later - at for at, later in pairwise(submitted[: self._jobs - uncertain])),
             late=late_in([name for _, name in senders]),
             owners=owners,
+            crowded=crowded_in(submitted),
             verified=verified,
         )
+
+
+def crowded_in(times: list[float]) -> int:
+    """How many of these ascending times lie within one window, at the most."""
+    return max(
+        sum(at <= other < at + WINDOW_S for other in times[place : place + 4 * RUNS_MAX])
+        for place, at in enumerate(times)
+    )
 
 
 def late_in(senders: list[str]) -> int:
@@ -201,4 +229,8 @@ async def scene(desk: Desk, service: Service, url: str, *, jobs: int) -> AsyncIt
     """A ledger on a server, and a line to it for each process."""
     async with AsyncExitStack() as opened:
         lines = {name: await opened.enter_async_context(proxied(url)) for name in NAMES}
-        yield Scene(desk, service, url, lines, jobs=jobs)
+        there = Scene(desk, service, url, lines, jobs=jobs)
+        try:
+            yield there
+        finally:
+            there.clear()
