@@ -12,13 +12,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
+from orchestrator.ledger.named_batches import named_in_batch
 from orchestrator.ledger.runs.input_rows import JOB_NUMBERS, OpenIntake, PackedRow, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
 from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, payloads, row_metadata, runs
 from orchestrator.ledger.schema.row_codec import columns, fitting, values
-from orchestrator.ledger.statements import IN_BATCH, TEXTS_IN_BATCH, Many, batch_of, insert_new, replace_into
+from orchestrator.ledger.statements import (
+    IN_BATCH,
+    Many,
+    batch_of,
+    insert_new,
+    replace_into,
+)
 from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -106,7 +113,9 @@ _OWE_WITHOUT_GROUP: Final = insert_new(owed).from_select(
 HANDOVER: Final = Many(replace_into(handovers), "job_id", "to_run", "children", "failed_job")
 LINEAGE: Final = Many(insert(lineage), "child", "parent")
 _GROUP: Final = Many(insert(groups), "to_run", "key", "line", "open")
-_NAMES: Final = select(jobs.c.custom_id).where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(TEXTS_IN_BATCH))
+_NAMES: Final = select(jobs.c.custom_id).where(
+    named_in_batch(jobs.c.id, jobs.c.run_id, bindparam("run"), jobs.c.custom_id)
+)
 _FAILED_BEFORE: Final = select(handovers.c.job_id, handovers.c.failed_job).where(
     handovers.c.to_run == bindparam("to"),
     handovers.c.job_id.in_(IN_BATCH),

@@ -18,7 +18,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NULLTYPE
 
-from orchestrator.ledger import expressions, statements, table_scans, write_stops
+from orchestrator.ledger import expressions, named_batches, statements, table_scans, write_stops
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
 from orchestrator.ledger.postgres.texts import storable
@@ -298,6 +298,12 @@ def _extreme(element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> 
 def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     """The column: this planner knows how many rows an index leads to."""
     return compiler.process(element.column, **kw)
+
+
+@compiles(named_batches.NamedInBatch, "postgresql")
+def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
+    number = compiler.process(element.number, **kw)
+    return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"
 
 
 @compiles(expressions.NotByKey, "postgresql")

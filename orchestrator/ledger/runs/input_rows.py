@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.named_batches import named_in_batch
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import pack
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, NumberSequence, batch_of
@@ -140,7 +141,7 @@ _KNOWN = (
             intake_known, (intake_known.c.job_id == jobs.c.id) & (intake_known.c.intake_id == bindparam("intake"))
         )
     )
-    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(TEXTS_IN_BATCH))
+    .where(named_in_batch(jobs.c.id, jobs.c.run_id, bindparam("run"), jobs.c.custom_id))
 )
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import operators
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from orchestrator.ledger import expressions, statements, table_scans, write_stops
+from orchestrator.ledger import expressions, named_batches, statements, table_scans, write_stops
 from orchestrator.ledger.sqlite.connection import driver_of
 from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
@@ -241,6 +241,12 @@ compile_functions(
 @compiles(expressions.Unindexed, "sqlite")
 def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     return f"+{compiler.process(element.column, **kw)}"
+
+
+@compiles(named_batches.NamedInBatch, "sqlite")
+def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
+    """By the index of both: it looks up each name, whatever it knows of the rows."""
+    return compiler.process(element.meets, **kw)
 
 
 @compiles(expressions.NotByKey, "sqlite")
