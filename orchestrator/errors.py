@@ -143,13 +143,10 @@ class LedgerVersionError(UsageError):
 
 
 class LedgerRetiredError(UsageError):
-    """The ledger was copied elsewhere, and goes on there."""
+    """The ledger was copied elsewhere, and goes on there; name that one instead."""
 
-    def __init__(self, ledger: object, copied_to: str) -> None:
-        self.copied_to = copied_to
-        super().__init__(
-            f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>"
-        )
+    copied_to = ""
+    """Where it is now, as an address."""
 
 
 class StoppedError(OrchestratorError):

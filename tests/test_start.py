@@ -12,7 +12,7 @@ assert "sqlalchemy.orm" not in sys.modules
 assert "pygments" not in sys.modules
 assert "asyncpg" not in sys.modules and "sqlalchemy.dialects.postgresql.asyncpg" not in sys.modules
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-assert AsyncConnection is orchestrator.ledger.transactions.group_commit.AsyncConnection
+assert AsyncConnection is orchestrator.ledger.transactions.batch_write.AsyncConnection
 assert AsyncSession.__module__ == "sqlalchemy.ext.asyncio.session"
 import httpx, httpx._main, rich
 assert httpx.Client and httpx._main.main
@@ -21,7 +21,7 @@ LOADED_BEFORE = """
 import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 import orchestrator.ledger, orchestrator.client.http.transport
-assert AsyncConnection is orchestrator.ledger.transactions.group_commit.AsyncConnection
+assert AsyncConnection is orchestrator.ledger.transactions.batch_write.AsyncConnection
 assert orchestrator.client.http.transport.httpx is httpx
 """
 

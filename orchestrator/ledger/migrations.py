@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from orchestrator.errors import LedgerRetiredError, LedgerVersionError, UsageError
+from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
-from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED
+from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sqlite.file_errors import storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
@@ -61,7 +61,7 @@ def version_of(path: Path) -> str | None:
                 raise UsageError(f"{path}: this database is not a ledger; name another file with <setting ledger>")
             found = str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
             if found == RETIRED:
-                raise LedgerRetiredError(path, connection.execute(COPIED_TO).fetchone()[0])
+                raise retired_error(path, connection.execute(COPIED_TO).fetchone()[0])
             return found
         finally:
             connection.close()

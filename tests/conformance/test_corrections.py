@@ -63,7 +63,7 @@ async def test_a_row_with_another_input_is_tried_anew_under_its_id_unless_it_suc
         clashes = await added(ledger, intake, OTHER)
 
         assert [clash.line for clash in clashes] == [*(n + 1 for n in AT_SERVICE), STATES.index(State.SUCCEEDED) + 1]
-        assert len({clash.text for clash in clashes}) == 2, "they are told together"
+        assert len({clash.text() for clash in clashes}) == 2, "they are told together"
         assert await added(ledger, intake, [ROWS[clash.line - 1] for clash in clashes]) == []
         taken = await ledger.runs.intakes.accept(intake)
         if not as_they_come:

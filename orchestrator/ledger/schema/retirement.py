@@ -10,10 +10,12 @@ from sqlalchemy import INTEGER, TEXT, Column, MetaData, Table, insert, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable, DropTable
 
+from orchestrator.errors import LedgerRetiredError
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.write_stops import WriteStop
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
-RETIRED: Final = "9999"
+RETIRED: Final = "99999999"
 """In the place of the version that it has."""
 
 COPIED_TO: Final = "SELECT copied_to FROM retired"
@@ -47,6 +49,15 @@ async def take_back(connection: AsyncConnection) -> None:
         await _set_version(connection, (await connection.execute(select(_retired.c.version))).scalar_one())
         await connection.execute(DropTable(_retired))
         await _STOP.take_down(connection)
+
+
+def retired_error(ledger: LedgerAddress, copied_to: str) -> LedgerRetiredError:
+    """What is to be told of it."""
+    error = LedgerRetiredError(
+        f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>"
+    )
+    error.copied_to = copied_to
+    return error
 
 
 async def _version(connection: AsyncConnection) -> str:

@@ -7,7 +7,6 @@ from typing import Final
 from sqlalchemy import Result, text
 
 from orchestrator.clock import Clock
-from orchestrator.errors import LedgerRetiredError
 from orchestrator.ledger import migrations
 from orchestrator.ledger.administration import roles, server_facts
 from orchestrator.ledger.holder_text import left_behind
@@ -21,7 +20,7 @@ from orchestrator.ledger.processes.leases import OWNER, Owner, ProcessName
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import Tenure, here, tenure_of
 from orchestrator.ledger.schema.job_tables import metadata
-from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED
+from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.webhook_key import noted_key
@@ -62,7 +61,7 @@ class ServerSite:
         found = await version_found(self.database, self.address)
         if found == RETIRED:
             async with self.database.reading() as view:
-                raise LedgerRetiredError(self.address, (await view.execute(text(COPIED_TO))).scalar_one())
+                raise retired_error(self.address, (await view.execute(text(COPIED_TO))).scalar_one())
         return found
 
     async def make_room(self) -> None:

@@ -69,7 +69,7 @@ async def test_a_ledger_that_cannot_even_be_read_any_more(tmp_path: Path) -> Non
 
 
 async def test_a_defect(tmp_path: Path) -> None:
-    forbid = "CREATE TRIGGER forbid BEFORE INSERT ON outcomes BEGIN SELECT RAISE(ABORT, 'as a defect would'); END"
+    forbid = 'ALTER TABLE outcomes ADD COLUMN forbidden CONSTRAINT "as a defect would" CHECK (job_id < 0)'
     summary = await summary_of(tmp_path, DBAPIError, "as a defect would", forbid)
 
     assert summary.jobs["total"] == JOBS
@@ -118,7 +118,7 @@ async def test_an_input_that_there_is_no_room_for_had_not_begun(tmp_path: Path) 
     """Else `finished; all 0 jobs succeeded` would be said before the error."""
     clock = VirtualClock()
     service = SimulatedService(clock, workers=50)
-    full = "CREATE TRIGGER full BEFORE INSERT ON payloads BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    full = 'ALTER TABLE payloads ADD COLUMN no_room CONSTRAINT "database or disk is full" CHECK (job_id <= 1)'
     async with service.serving():
         await program(tmp_path, service, clock, Silence(), jobs=1)
         with another_program(tmp_path / "ledger.db") as connection:
