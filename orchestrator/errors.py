@@ -157,6 +157,12 @@ class StoppedError(OrchestratorError):
     """How far the run had come (a `Summary`), where that is known."""
 
 
+class NotBegunError(StoppedError):
+    """Stopped before anything had begun; nothing was made, and nothing was sent."""
+
+    exit_code = 130
+
+
 class StorageError(StoppedError):
     """The ledger cannot be written (a full disk, a read-only file); free space or fix permissions, then resume."""
 

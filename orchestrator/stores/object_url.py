@@ -4,9 +4,11 @@ As text it is what may be kept and shown. A driver, or what speaks HTTP, is load
 """
 
 import io
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from orchestrator.core.text.object_urls import (
     checked_url,
@@ -19,6 +21,11 @@ from orchestrator.core.text.object_urls import (
 from orchestrator.errors import UsageError
 from orchestrator.stores.object_state import ObjectState
 from orchestrator.stores.store_errors import StoreError, is_missing, store_error_of
+
+T = TypeVar("T")
+
+LEFT_S: Final = 1.0
+"""So long a store that is asked may take to answer whoever leaves: what was tried there is then taken back."""
 
 _WILD: Final = "*?["
 
@@ -170,6 +177,31 @@ def has_appeared(place: Location) -> bool:
     except StoreError as error:
         if error.may_pass:
             return False
+        raise
+
+
+async def asked_about(ask: Callable[[], T], *places: Location | str | None) -> T:
+    """What `ask` returns, which looks at `places`. Where one of them is in a store, a thread asks, as that may say
+    nothing for a minute: whoever is cancelled meanwhile leaves it soon. Raises what `ask` raises.
+    """
+    if not any(isinstance(each, ObjectUrl) or (isinstance(each, str) and is_object_url(each)) for each in places):
+        return ask()
+    import anyio  # noqa: PLC0415  slow to load, and most commands name no store
+    from anyio import to_thread  # noqa: PLC0415
+
+    over = threading.Event()
+
+    def ask_there() -> T:
+        try:
+            return ask()
+        finally:
+            over.set()
+
+    try:
+        return await to_thread.run_sync(ask_there, abandon_on_cancel=True)
+    except anyio.get_cancelled_exc_class():
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(over.wait, LEFT_S)
         raise
 
 

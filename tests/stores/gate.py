@@ -24,6 +24,9 @@ class Gate:
     behind: str
     url: str = ""
     is_expired: bool = False
+    is_silent: bool = False
+    """Nothing is answered."""
+
     unread: int = 0
     """Of so many of the next objects and parts that come nothing is read."""
 
@@ -57,6 +60,10 @@ def give_up(stalled: threading.Event, given_up: threading.Event) -> None:
 def _hand_on(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     if handler.command == "PUT" and gate.unread:
         gate.unread -= 1
+        gate.stalled.set()
+        gate.over.wait()
+        return
+    if gate.is_silent:
         gate.stalled.set()
         gate.over.wait()
         return

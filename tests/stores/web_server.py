@@ -29,6 +29,9 @@ class WebObject:
     piece: int = CHUNK
     """So many bytes are sent at a time."""
 
+    stalled: threading.Event = field(default_factory=threading.Event)
+    """Set once one of these answers comes no further."""
+
     over: threading.Event = field(default_factory=threading.Event)
 
     refuse: list[int] = field(default_factory=list)
@@ -85,6 +88,7 @@ def _say(
 ) -> None:
     silent_after = served.silent_after.pop(0) if served.silent_after else None
     if silent_after == -1:
+        served.stalled.set()
         served.over.wait()
     handler.send_response(status)
     for name, value in {**headers, "Content-Length": str(length)}.items():
@@ -95,6 +99,7 @@ def _say(
     for at in range(0, min(until, len(body)), served.piece):
         handler.wfile.write(body[at : min(at + served.piece, until)])
     if silent_after is not None:
+        served.stalled.set()
         served.over.wait()
     if until < len(body) or length > len(body):
         handler.close_connection = True

@@ -20,7 +20,7 @@ from orchestrator.settings import run_request
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.words_and_defaults import Include
-from orchestrator.stores.object_url import Location, location_of
+from orchestrator.stores.object_url import Location, asked_about, location_of
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +88,8 @@ async def exported(
     """The same of a ledger that is open, to these files."""
     chosen = filter_of(where, now=ledger.now()) if where.strip() else None
     forms_of(output, errors, writing, include)
-    check_outputs(ledger.address, (output if writing.split is None else part_of(output, 1), errors))
+    places = (output if writing.split is None else part_of(output, 1), errors)
+    await asked_about(lambda: check_outputs(ledger.address, places), *places)
     written = await write_files(ledger, run.id, output, errors, include=include, chosen=chosen, writing=writing)
     named = output if writing.split is None else parts_pattern(output)
     return Exported(run=run.name, output=str(named), errors=str(errors), **msgspec.structs.asdict(written))

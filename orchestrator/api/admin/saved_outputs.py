@@ -16,6 +16,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.outputs.save_settings import SAVE
+from orchestrator.stores.object_url import asked_about
 
 
 async def save_outputs(
@@ -36,7 +37,7 @@ async def made_of(ledger: Ledger, run: Run, rules: Sequence[SaveRule], dependenc
     """The same of a ledger that is open."""
     paths = {rule.path for rule in rules}
     together = (*(rule for rule in run.settings.save if rule.path not in paths), *rules)
-    check_saves(rules)
+    await asked_about(lambda: check_saves(rules), *(rule.folder for rule in rules))
     try:
         check_apart(together)
     except ValueError as error:

@@ -53,8 +53,8 @@ class FlowInput(NamedTuple):
     @classmethod
     async def at(cls, path: Location, name: str) -> "FlowInput":
         """What is there now. Raises `UsageError` where it cannot be read."""
-        fingerprint = await anyio.to_thread.run_sync(_fingerprint, path)
-        sha256 = await anyio.to_thread.run_sync(_sha256, path) if isinstance(path, Path) else ""
+        fingerprint = await anyio.to_thread.run_sync(_fingerprint, path, abandon_on_cancel=True)
+        sha256 = await anyio.to_thread.run_sync(_sha256, path, abandon_on_cancel=True) if isinstance(path, Path) else ""
         return cls(path, name, fingerprint, sha256)
 
     @property
@@ -123,7 +123,7 @@ async def _until_there(
 ) -> None:
     until, look_s = _awaited_until(flow, pipeline), LOOK_S
     is_told = False
-    while not await anyio.to_thread.run_sync(_found, there):
+    while not await anyio.to_thread.run_sync(_found, there, abandon_on_cancel=True):
         left = until - ledger.now()
         if left <= 0:
             wait = pipeline.wait_for_input_us

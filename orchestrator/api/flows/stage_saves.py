@@ -7,13 +7,14 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.parsers.save_parsers import parse_saves
+from orchestrator.stores.object_url import asked_about
 
 
-def stage_saves(pipeline: Pipeline, flow: Flow, stage: Stage) -> tuple[SaveRule, ...]:
+async def stage_saves(pipeline: Pipeline, flow: Flow, stage: Stage) -> tuple[SaveRule, ...]:
     """The rules of `stage`, with the time and the name of `flow` filled in. Raises `UsageError` where they cannot be
     kept here.
     """
     at = moment(pipeline, flow.fire_at, flow.again)
     rules = parse_saves([filled_save(pipeline, text, at) for text in stage.settings.get(SAVE.key, ())])
-    check_saves(rules, lambda setting: setting.key)
+    await asked_about(lambda: check_saves(rules, lambda setting: setting.key), *(rule.folder for rule in rules))
     return rules

@@ -25,7 +25,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices, choices_by_flags
 from orchestrator.settings.words_and_defaults import Include
-from orchestrator.stores.object_url import Location, location_of
+from orchestrator.stores.object_url import Location, ObjectUrl, location_of
 
 
 def stage_choices(stage: Stage) -> Choices:
@@ -64,7 +64,8 @@ async def stage_run_settings(
     """The settings of the stage's run, with the files that it writes in the end."""
     taken_over = await _taken_over(ledger, flow, row)
     settings = stage_choices(stage).run_settings()
-    settings = replace(settings, reuse=_reuse(stage), takes_over=taken_over, save=stage_saves(pipeline, flow, stage))
+    saves = await stage_saves(pipeline, flow, stage)
+    settings = replace(settings, reuse=_reuse(stage), takes_over=taken_over, save=saves)
     if (outputs := stage_outputs(flow, pipeline, stage)) is None:
         return settings
     output, errors = outputs
@@ -72,7 +73,7 @@ async def stage_run_settings(
     forms_of(output, errors, writing, stage_include(stage))
     files = (output if writing.split is None else part_of(output, 1), errors)
     for each in files:
-        await to_thread.run_sync(make_writable, each)
+        await to_thread.run_sync(make_writable, each, abandon_on_cancel=isinstance(each, ObjectUrl))
     named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (run_request.OUTPUT, run_request.ERRORS))
     await check_flow_owns(ledger, flow, dict.fromkeys(files, named))
     return replace(settings, output=str(output), errors=str(errors), files_at=ledger.now())

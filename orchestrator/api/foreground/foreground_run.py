@@ -36,14 +36,14 @@ from orchestrator.views.status import Snapshot, Summary
 class Foreground:
     """One run in the foreground of this process, which ends with it."""
 
-    def __init__(self, request: run_request.RunRequest, host: Host, log: LogBook | None) -> None:
+    def __init__(self, request: run_request.RunRequest, host: Host, log: LogBook | None, files: RunFiles) -> None:
         self._request = request
         self._host = host
         self._console = host.console
         self._log = log
         self._started_at = self._now()
         self._intake = RunIntake(host.console, host.dependencies, host.stop)
-        self._files = RunFiles(request, host.console)
+        self._files = files
         self._standing: ServedRun | None = None
         self._is_under_way = False
         """Whether all of it is taken in, and somebody serves it."""

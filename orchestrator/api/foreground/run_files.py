@@ -27,7 +27,8 @@ from orchestrator.views.status import Summary
 class RunFiles:
     """Where the outcomes of a run go, as `request` says; nowhere, where that names no files."""
 
-    def __init__(self, request: RunRequest, console: Console) -> None:
+    def __init__(self, request: RunRequest, console: Console, before: FileStates) -> None:
+        """`before` is what was there before the run began."""
         self._request = request
         self._console = console
         self._places: tuple[Location, Location] | None = None
@@ -35,9 +36,7 @@ class RunFiles:
 
         if request.output is not None and request.errors is not None:
             self._places = _absolute(request.output), _absolute(request.errors)
-        self._before: FileStates = {} if request.overwrite else file_states(map(_absolute, outputs_of(request)))
-        """What was there before the run began."""
-
+        self._before = before
         self._growing: PartialResults | None = None
         self._written: WrittenFiles | None = None
 
@@ -86,13 +85,17 @@ def _absolute(place: Location) -> Location:
     return absolute(place) if isinstance(place, Path) else place
 
 
-def check_files(request: RunRequest, *, are_remembered: bool) -> None:
-    """Raises `UsageError` for files that cannot be written; `are_remembered`: an earlier command has named them."""
+def checked_files(request: RunRequest, *, are_remembered: bool) -> FileStates:
+    """How the files are found that carrying `request` out writes; none, where it may overwrite. Raises `UsageError` for
+    files that cannot be written; `are_remembered`: an earlier command has named them.
+    """
+    outputs = outputs_of(request)
     try:
-        check_outputs(request.ledger, outputs_of(request))
+        check_outputs(request.ledger, outputs)
     except UsageError as error:
         if not are_remembered:
             raise
         raise UsageError(
             f"{error.message} (the run's files were written there before; {run_request.OUTPUT} names another)"
         ) from error
+    return {} if request.overwrite else file_states(map(_absolute, outputs))

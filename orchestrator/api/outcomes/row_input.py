@@ -17,6 +17,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.stores.object_url import asked_about
 
 
 async def row_variables(
@@ -39,7 +40,7 @@ async def input_reading(
         body_bytes_max=request.body_bytes_max,
         is_resumable=settings.resumable,
         vias=settings.vias,
-        is_left_out=own_files(request.ledger, own_outputs(request)),
+        is_left_out=own_files(request.ledger, await asked_about(lambda: own_outputs(request), request.output)),
     )
 
 

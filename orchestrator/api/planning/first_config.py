@@ -22,7 +22,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
-from orchestrator.stores.object_url import Location, ObjectUrl
+from orchestrator.stores.object_url import Location, ObjectUrl, asked_about
 
 _HEAD: Final = """\
 # Settings of orchestrator in this folder: `orchestrator run` and the other commands read them.
@@ -104,7 +104,7 @@ async def init(request: InitRequest, dependencies: Dependencies | None = None) -
         endpoint=request.endpoint,
         input=request.input,
         output=str(request.output),
-        input_exists=_is_there(request.input),
+        input_exists=await asked_about(lambda: _is_there(request.input), request.input),
         function_problem=_function_problem(request.endpoint) if local else None,
         diagnosis=None if local else await doctor(asked, dependencies),
     )

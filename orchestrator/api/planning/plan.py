@@ -18,7 +18,7 @@ from orchestrator.api.foreground.forecast_line import (
     rule_of,
     terms_of,
 )
-from orchestrator.api.foreground.run import run
+from orchestrator.api.foreground.run import run, unless_stopped
 from orchestrator.api.planning.endpoint_facts import endpoint_state, price_in_account, unwell, workers_in_account
 from orchestrator.api.planning.pod_facts import PodHistory, at_pods, known_pods, pod_history
 from orchestrator.api.planning.row_count import counted_rows
@@ -47,17 +47,20 @@ async def plan(
 ) -> Plan:
     """How the run that `request` means would go. Nothing is sent but what it wants to be probed with.
 
-    Raises `UsageError` for what `run` would refuse as well, `InputError` for rows that are none.
+    Raises `UsageError` for what `run` would refuse as well, `InputError` for rows that are none, and `NotBegunError`
+    where `stop` is set while the input is read.
     """
     given = dependencies or Dependencies()
     asked = request.run
-    check_given(asked)
+    async with unless_stopped(stop):
+        await check_given(asked)
     if asked.source is None or asked.endpoint is None:
         raise UsageError(f"a plan is made of an input and an endpoint; give both, with {run_request.ENDPOINT}")
     if request.probe is not None and STANDARD_INPUT in asked.source.splitlines():
         raise UsageError(f"{command_requests.PROBE} reads the input twice, and standard input can be read once only")
     settings = replace(asked.settings or RunSettings(), members=absolute_members(asked.members))
-    counted = await to_thread.run_sync(counted_rows, request, settings, given.environ)
+    async with unless_stopped(stop):
+        counted = await to_thread.run_sync(counted_rows, request, settings, given.environ, abandon_on_cancel=True)
     if request.probe is not None and counted.jobs and not counted.oversize:
         await probed(
             asked, request.probe, rows=counted.rows, console=console or SilentConsole(), dependencies=given, stop=stop

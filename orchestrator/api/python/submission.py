@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from orchestrator.api.outcomes.row_input import row_variables
 from orchestrator.api.python.inputs import Inputs, pump_of, source_of
 from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
-from orchestrator.api.python.submission_target import check_reachable, target_of
+from orchestrator.api.python.submission_target import check_reachable, check_settings, target_of
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import Function, display_name, settings_from
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.api.runs.settings_check import check_not_planned, check_rows_fit, check_run_endpoint, check_usable
+from orchestrator.api.runs.settings_check import check_rows_fit, check_run_endpoint
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
 from orchestrator.engine.ports.local_endpoints import absolute_members, stays
@@ -107,8 +107,7 @@ class Submission:
                 check_rows_fit(known, settings.members, "begin a run of another name")
         if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
-        check_usable(settings, display_name)
-        check_not_planned(settings, display_name)
+        await check_settings(settings)
         if known is None and target is None:
             target = await self._target(names, self._chosen_endpoint())
         if target is not None:

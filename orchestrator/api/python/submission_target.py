@@ -5,8 +5,9 @@ from pathlib import Path
 
 from orchestrator.api.python.inputs import NO_FILE, Inputs, endpoint_of, source_of
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.runs.keyword_options import Function
+from orchestrator.api.runs.keyword_options import Function, display_name
 from orchestrator.api.runs.service_connection import check_listener
+from orchestrator.api.runs.settings_check import check_not_planned, check_usable
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import is_by_url, is_same_account
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
@@ -14,9 +15,10 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import place_for, whose
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
-from orchestrator.stores.object_url import location_of
+from orchestrator.stores.object_url import asked_about, location_of
 from orchestrator.units import SECOND_US
 
 
@@ -33,6 +35,12 @@ def target_of(session: LedgerSession, endpoint: str | Function) -> tuple[str, st
             raise UsageError(f"endpoint={endpoint!r}: there is no file {file}")
         return LOCAL, name
     return place_for(endpoint, session.connection.serverless_url), endpoint
+
+
+async def check_settings(settings: RunSettings) -> None:
+    """Raises `UsageError` where no run can have them."""
+    await asked_about(lambda: check_usable(settings, display_name), *(rule.folder for rule in settings.save))
+    check_not_planned(settings, display_name)
 
 
 def check_reachable(session: LedgerSession, choices: Choices, run: Run) -> None:

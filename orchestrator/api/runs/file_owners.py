@@ -72,7 +72,7 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Location, s
     """
     known: Sequence[Run] | None = None
     for path, named in paths.items():
-        if is_stream(path) or not await to_thread.run_sync(holds_data, path):
+        if is_stream(path) or not await to_thread.run_sync(holds_data, path, abandon_on_cancel=True):
             continue
         known = await ledger.runs.all() if known is None else known
         owner = owner_of(path, known, None, ledger.address)

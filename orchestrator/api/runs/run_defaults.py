@@ -32,7 +32,7 @@ from orchestrator.settings.run_request import Configuration, RunRequest, partial
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.words_and_defaults import LOCAL
-from orchestrator.stores.object_url import Location, location_of
+from orchestrator.stores.object_url import Location, asked_about, location_of
 
 _OF_RUN: Final = tuple(
     setting for setting in (*command_flags.RUN, *command_flags.FILE_ONLY) if setting.of is RunSettings
@@ -63,7 +63,7 @@ async def recall(request: RunRequest, dependencies: Dependencies) -> RememberedR
     """
     path = request.ledger
     if not await is_made(path):
-        _check_files([], None, request)
+        await _check_outputs([], None, request)
         return RememberedRequest(request)
     try:
         async with read_ledger(path, clock=dependencies.clock, connect=dependencies.connect_to(path)) as ledger:
@@ -79,7 +79,7 @@ async def _recall(ledger: Ledger, request: RunRequest) -> RememberedRequest:
     else:
         run = next((run for run in known if run.name == request.name), None)
     recalled = RememberedRequest(request) if run is None else as_before(request, run)
-    _check_files(known, run, recalled.request)
+    await _check_outputs(known, run, recalled.request)
     return recalled
 
 
@@ -177,6 +177,10 @@ def process_defaults(request: RunRequest, run: Run) -> Mapping[str, tuple[str, .
 
 
 # --- whose a file is
+
+
+async def _check_outputs(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
+    await asked_about(lambda: _check_files(known, run, request), request.output, request.errors)
 
 
 def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:

@@ -26,14 +26,20 @@ from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
-from orchestrator.stores.object_url import Location, ObjectUrl, location_of
+from orchestrator.stores.object_url import Location, ObjectUrl, asked_about, location_of
 
 
-def check_given(request: RunRequest) -> None:
+async def check_given(request: RunRequest) -> None:
     """What the request names has to be there, or a slip of the pen would leave a ledger. Raises `UsageError`.
 
     A program can give anything, and what it gives is kept in the ledger: what nobody could read again is refused.
     """
+    saves = () if request.settings is None else request.settings.save
+    sources = (request.source or "").splitlines()
+    await asked_about(lambda: _check_given(request), *sources, *(rule.folder for rule in saves))
+
+
+def _check_given(request: RunRequest) -> None:
     source = request.source
     if source is not None:
         _check_name(request.name)

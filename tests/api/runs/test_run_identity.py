@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from orchestrator.api.runs.run_identity import check_given
@@ -11,6 +12,8 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
+
+pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
@@ -24,25 +27,25 @@ from orchestrator.settings.run_settings import RunSettings
         ({"output_required": object()}, "the settings of the run: Encoding objects of type object is unsupported"),
     ],
 )
-def test_settings_that_could_not_be_read_again_or_have_no_meaning_are_refused(
+async def test_settings_that_could_not_be_read_again_or_have_no_meaning_are_refused(
     tmp_path: Path, settings: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        check_given(asked_for(tmp_path, settings=RunSettings(**settings)))
+        await check_given(asked_for(tmp_path, settings=RunSettings(**settings)))
     assert str(refused.value) == why
-    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    assert [path.name async for path in anyio.Path(tmp_path).iterdir()] == ["in.jsonl"]
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n", "a\x1b[31m", "n" * 201, "\udce9"])
-def test_a_name_that_cannot_be_shown_is_refused(tmp_path: Path, name: str) -> None:
+async def test_a_name_that_cannot_be_shown_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="--name: a run's name has 1 to 200 printable characters"):
-        check_given(asked_for(tmp_path, name=name))
+        await check_given(asked_for(tmp_path, name=name))
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "-lead", "[red]x[/red]", "n" * 200])
-def test_other_names_and_settings_are_fine(tmp_path: Path, name: str) -> None:
+async def test_other_names_and_settings_are_fine(tmp_path: Path, name: str) -> None:
     settings = RunSettings(priority=-10, policy=Policy(ttl_ms=60_000), queue_depth=7)
-    check_given(asked_for(tmp_path, name=name, settings=settings))
+    await check_given(asked_for(tmp_path, name=name, settings=settings))
 
 
 def asked_for(folder: Path, **changes: Any) -> RunRequest:

@@ -309,7 +309,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a slip of the pen leaves a ledger",
         path="orchestrator/api/foreground/run.py::run",
-        old="check_given(request)",
+        old="await check_given(request)",
         new="",
         tests=("tests/system/test_bad_input.py::test_a_slip_of_the_pen_leaves_nothing_behind",),
     ),
