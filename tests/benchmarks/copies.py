@@ -22,7 +22,7 @@ from tests.postgres.server import server_url
 
 JOBS: Final = 1_000_000
 PER_S_MIN: Final = 20_000.0
-PEAK_MB_MAX: Final = 400.0
+PEAK_MB_MAX: Final = 250.0
 GOES_ON: Final = 500
 """So many jobs of another run are done on each side."""
 

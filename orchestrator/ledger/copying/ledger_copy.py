@@ -36,7 +36,7 @@ _DOING: Final = "ledger copy"
 _NUL: Final = "\0"
 _IN_ITS_PLACE: Final = "\ufffd"
 
-_STILL_THERE: Final = text("SELECT 1")
+_NOTHING: Final = text("SELECT 1")
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -212,6 +212,7 @@ async def _table_copied(
     async def take(page: Sequence[Row]) -> None:
         page = _without_nul(table, page, texts)
         await insert.execute(to, page)
+        await to.execute(_NOTHING)  # else SQLite's would wait in memory until something is asked
         rows.add(page)
 
     await _each_page(table, of, take)
@@ -225,7 +226,7 @@ async def _seal_of(table: Table, connection: AsyncConnection, progress: _Progres
     rows = _Rows(progress)
 
     async def take(page: Sequence[Row]) -> None:
-        await also.execute(_STILL_THERE)  # a server ends transactions in which nothing is done
+        await also.execute(_NOTHING)  # a server ends transactions in which nothing is done
         rows.add(page)
 
     await _each_page(table, connection, take)
