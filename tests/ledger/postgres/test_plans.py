@@ -13,7 +13,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine, Passed
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US, MIB
+from tests.factories import a_row
+from tests.ledger.ledgers import added
 from tests.postgres.ledgers import opened_on_server, waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -52,6 +55,13 @@ IN_LINE: Final = " AND ".join(
     f"({name} = '{n}'::bigint)" for name, n in {"run_id": 1, "endpoint_id": 1, "due_at": 0, "priority": 0}.items()
 )
 
+
+async def taken_in(ledger: Ledger) -> None:
+    """Rows of a run of which the server knows nothing yet."""
+    run = await ledger.runs.create(name="new", service_url="u", endpoint="e", source="-", settings=RunSettings())
+    await added(ledger, await ledger.runs.intakes.start(run), [a_row(1)])
+
+
 QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
     "claim": (f"{IN_LINE} AND ((id + 0) > '0'::bigint)", claim(Passed())),
     "claim behind others": (
@@ -65,6 +75,7 @@ QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
         lambda ledger: ledger.jobs.in_state(State.OUTSTANDING, after=(100, 0), most=10),
     ),
     "by its custom_id": ("jobs_of_custom_id", lambda ledger: ledger.jobs.place(1, "77")),
+    "known ids of a new run": ("((run_id = '2'::bigint) AND (custom_id >=", taken_in),
     "in the order of its lines": ("jobs_in_line", in_order),
 }
 

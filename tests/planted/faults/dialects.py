@@ -112,4 +112,11 @@ FAULTS: tuple[Fault, ...] = (
         new="if (await _rows_of(target))[runs.name]:",
         tests=(f"{COPYING}::test_the_source_counts_again_where_the_last_word_of_the_target_fails",),
     ),
+    Fault(
+        name="known custom_ids of a new run are sought among all of its rows",
+        path="orchestrator/ledger/postgres/statements.py::_named_in_batch",
+        old='return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"',
+        new="return compiler.process(element.meets, **kw)",
+        tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
+    ),
 )
