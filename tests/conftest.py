@@ -24,6 +24,7 @@ them is to be what all the workers wait for at the end.
 import gc
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,17 +91,21 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator["Databases"]:
+def databases(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Iterator["Databases"]:
     """Databases on a server of PostgreSQL that all processes of this run of the tests share."""
-    yield from _databases(_shared(tmp_path_factory, worker_id))
+    yield from _databases(pytestconfig, _shared(tmp_path_factory, worker_id))
 
 
 @pytest.fixture(scope="session")
-def durable_databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator["Databases"]:
+def durable_databases(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Iterator["Databases"]:
     """The same on one that the program trusts with a ledger: what is committed there is on its disk."""
     shared = _shared(tmp_path_factory, worker_id) / "durable"
     shared.mkdir(exist_ok=True)
-    yield from _databases(shared, is_durable=True)
+    yield from _databases(pytestconfig, shared, is_durable=True)
 
 
 def _shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
@@ -108,14 +113,16 @@ def _shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     return own if worker_id == "master" else own.parent
 
 
-def _databases(shared: Path, *, is_durable: bool = False) -> Iterator["Databases"]:
+def _databases(config: pytest.Config, shared: Path, *, is_durable: bool = False) -> Iterator["Databases"]:
     from tests.postgres.databases import Databases
     from tests.postgres.server import server_url
 
-    with server_url(shared, is_durable=is_durable) as url:
-        made = Databases(url)
-        yield made
-        made.close()
+    # Who has started the server waits for the other processes: not as a part of its last test, whose time is bounded.
+    use = ExitStack()
+    config.add_cleanup(use.close)
+    made = Databases(use.enter_context(server_url(shared, is_durable=is_durable)))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

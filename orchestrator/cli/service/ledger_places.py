@@ -11,7 +11,6 @@ import typer
 from orchestrator.cli.framework.flags import option
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.live_display import terminal
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
@@ -116,6 +115,8 @@ def _progress() -> Iterator[Tell]:
         yield _Tenths().tell
         return
     from rich.progress import Progress
+
+    from orchestrator.cli.output.live_display import terminal
 
     with Progress(console=terminal(), transient=True) as bars:
         bar = bars.add_task("rows")
