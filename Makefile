@@ -78,7 +78,7 @@ browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's
 
 # Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
 slow: $(READY)  ## the slow tests alone, without those in a browser
-	$(MAKE) --no-print-directory slow-ones TESTERS=3
+	$(MAKE) --no-print-directory slow-ones TESTERS=4
 
 slow-ones: $(READY)
 	$(PYTEST) -m slow --ignore=tests/dashboard/browser
