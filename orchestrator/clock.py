@@ -43,9 +43,9 @@ def local_zone() -> tzinfo:
         return UTC
 
 
-def elapsed_ns() -> int:
-    """Nanoseconds since some moment, by no wall clock; those in which the machine was asleep are among them."""
-    return time.clock_gettime_ns(_ELAPSED)
+def elapsed_us() -> int:
+    """Microseconds since some moment, by no wall clock; those in which the machine was asleep are among them."""
+    return time.clock_gettime_ns(_ELAPSED) // 1000
 
 
 _ELAPSED: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -65,18 +65,17 @@ class SystemClock:
         *,
         wall_ns: Callable[[], int] = time.time_ns,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
-        elapsed_ns: Callable[[], int] = elapsed_ns,
+        elapsed: Callable[[], int] = elapsed_us,
     ) -> None:
-        self._wall_ns, self._monotonic_ns, self._elapsed_ns = wall_ns, monotonic_ns, elapsed_ns
+        self._wall_ns, self._monotonic_ns = wall_ns, monotonic_ns
+        self.elapsed = elapsed
+        """Tells microseconds since some moment, whatever becomes of the wall clock."""
+
         self._wall_start = wall_ns() // 1000
         self._monotonic_start = monotonic_ns() // 1000
         self._latest = self._wall_start
         self._skew = 0
         self._ahead = 0
-
-    def elapsed(self) -> int:
-        """Microseconds since some moment, whatever becomes of the wall clock."""
-        return self._elapsed_ns() // 1000
 
     def now(self) -> int:
         """Microseconds since the epoch, UTC. Never goes back."""
@@ -92,11 +91,6 @@ class SystemClock:
         if now > self._latest:  # noqa: PLR1730  `max` would cost a third of it all, some ten times for each job
             self._latest = now
         return self._latest
-
-
-def elapsed_us() -> int:
-    """The same as `elapsed_ns` in microseconds."""
-    return elapsed_ns() // 1000
 
 
 class WaryElapsedClock:
