@@ -7,7 +7,6 @@ makes another one.
 """
 
 import hashlib
-import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 from orchestrator.errors import StorageError
 from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.private_file import write_private_file
 
 KEY_BYTES: Final = 32
 LINKS_MAX: Final = 1_000
@@ -38,7 +38,7 @@ class KeyFolder:
                 if len(key := path.read_bytes()) == KEY_BYTES:
                     return key
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(path, secrets.token_bytes(KEY_BYTES))
+            write_private_file(path, secrets.token_bytes(KEY_BYTES))
             return path.read_bytes()
         except OSError as error:
             raise StorageError(
@@ -51,7 +51,7 @@ class KeyFolder:
         try:
             for old in sorted(self._folder.glob("link-*"), key=lambda each: each.stat().st_mtime)[:-LINKS_MAX]:
                 old.unlink(missing_ok=True)
-            _write(self._link(token), b"")
+            write_private_file(self._link(token), b"")
         except OSError as error:
             raise StorageError(f"{self._folder}: a link cannot be kept ({error.strerror})") from error
 
@@ -66,7 +66,7 @@ class KeyFolder:
         """Notes where the dashboard that was begun last is, for who makes a link to it. Raises `StorageError`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(self._folder / "address", url.encode())
+            write_private_file(self._folder / "address", url.encode())
         except OSError as error:
             raise StorageError(f"{self._folder}: cannot be written ({error.strerror})") from error
 
@@ -79,17 +79,3 @@ class KeyFolder:
     def _link(self, token: str) -> Path:
         """The file does not tell the token: who can list the folder cannot sign in."""
         return self._folder / f"link-{hashlib.sha256(token.encode()).hexdigest()[:_DIGEST_CHARS]}"
-
-
-def _write(path: Path, text: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

@@ -1,16 +1,15 @@
 """The key by which the tokens of webhooks are signed (HMAC): beside the ledger, never in it."""
 
 import hashlib
-import os
 import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings.addresses.companions import Companion, companion_of, companion_to_write
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.private_file import write_private_file
 from orchestrator.settings.words_and_defaults import WEBHOOK_KEY_VARIABLE
 
 
@@ -20,7 +19,7 @@ def webhook_key(ledger: LedgerAddress) -> bytes:
     try:
         path = companion_to_write(ledger, Companion.WEBHOOK_KEY)
         if not path.exists() or path.stat().st_size != KEY_BYTES:
-            _write(path, secrets.token_bytes(KEY_BYTES))
+            write_private_file(path, secrets.token_bytes(KEY_BYTES))
         return path.read_bytes()
     except OSError as error:
         raise StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder") from error
@@ -72,17 +71,3 @@ async def noted_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str
 def fingerprint(key: bytes) -> str:
     """What tells `key` from others, and nothing else of it."""
     return hashlib.sha256(b"orchestrator webhook key " + key).hexdigest()
-
-
-def _write(path: Path, key: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except OSError:  # a full disk
-        beside.unlink(missing_ok=True)
-        raise
