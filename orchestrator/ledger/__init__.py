@@ -14,6 +14,7 @@ from orchestrator.ledger.opening import (
     no_ledger,
     open_ledger,
     read_ledger,
+    refuse_other_webhook_key,
     webhook_key_of,
 )
 from orchestrator.ledger.sites.sent_marks import Boot, this_boot
@@ -56,6 +57,7 @@ __all__ = [
     "open_ledger",
     "read_ledger",
     "refuse_abandoned",
+    "refuse_other_webhook_key",
     "this_boot",
     "webhook_key_of",
     "who_and_since",

@@ -117,6 +117,18 @@ async def webhook_key_of(address: LedgerAddress, environ: Mapping[str, str]) -> 
         await site.aclose()
 
 
+async def refuse_other_webhook_key(address: LedgerAddress, environ: Mapping[str, str]) -> None:
+    """Raises `UsageError` where another process works on the ledger whose webhooks are signed by another key than this
+    one has: it could not take the place of that one.
+    """
+    site = site_of(address)
+    try:
+        if await site.version() == SCHEMA_VERSION and await site.holder() is not None:
+            await site.refuse_other_key(environ)
+    finally:
+        await site.aclose()
+
+
 async def _version_of(address: LedgerAddress) -> str | None:
     site = site_of(address)
     try:

@@ -1,5 +1,6 @@
 """A ledger on a server of PostgreSQL, as a user has it: the same commands, the same files."""
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -197,3 +198,21 @@ def test_a_webhook_key_of_another_machine_is_refused_and_one_that_is_given_is_ke
     service.change(hold=False)
     assert desk.call(*command, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": key}).exit_code == 0
     assert (len(desk.rows()), service.counted("accepted")) == (20, 20)
+
+
+@pytest.mark.slow
+def test_who_could_not_take_a_place_by_its_webhook_key_does_not_stand_by(
+    desk: Desk, service: Service, ledger: str
+) -> None:
+    environ, listens = remembered(desk, ledger), ("serve", "--serverless-url", service.url, "--listen", "127.0.0.1:0")
+    at_work = desk.start(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "5e" * 32})
+    at_work.until_said("serving")
+    refused = desk.call(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "6e" * 32})
+    assert refused.exit_code == 2, refused
+    assert "could not take its place; copy it from where it was made" in refused.stderr
+    beside = desk.start(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "5e" * 32})
+    beside.until_said("stands by")
+    at_work.signal(signal.SIGTERM)
+    beside.until_said("serving")
+    beside.signal(signal.SIGTERM)
+    assert [each.ended().exit_code for each in (at_work, beside)] == [0, 0]

@@ -1,6 +1,7 @@
 """A ledger as a file: what it holds and how large it is, a copy of it (backup), and its unused room (vacuum)."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.addresses.companions import Companion, companion_of
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
+from orchestrator.settings.addresses.ledger_address import SCHEMA, LedgerAddress, LedgerUrl, file_of
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from orchestrator.views.ledger_server import ServerFacts
 
@@ -96,9 +97,14 @@ async def ledger_info(ledger: LedgerAddress) -> LedgerInfo:
 async def ledger_backup(ledger: LedgerAddress, copy: Path) -> BackedUp:
     """Writes all that is committed in the ledger to the file `copy`, which appears whole, while it may be in use.
 
-    Raises `UsageError` where there is no ledger, or a file at `copy` already, and `StorageError` where it cannot be
-    written.
+    Raises `UsageError` where there is no ledger, one on a server, or a file at `copy` already, and `StorageError` where
+    it cannot be written.
     """
+    if isinstance(ledger, LedgerUrl):
+        raise UsageError(
+            f"{ledger}: a ledger on a server is copied by the server's own programs, also while it is in use: "
+            + shlex.join(_dump_words(ledger, copy))
+        )
     _check_free(copy)
     async with read_ledger(ledger) as opened:
         check_outputs(ledger, (copy,))
@@ -114,6 +120,14 @@ async def ledger_backup(ledger: LedgerAddress, copy: Path) -> BackedUp:
 def _check_free(copy: Path) -> None:
     if os.path.lexists(copy):
         raise UsageError(f"{copy}: there is a file already, and nothing is overwritten; name another one")
+
+
+def _dump_words(ledger: LedgerUrl, copy: Path) -> tuple[str, ...]:
+    """The command that writes its schema into the file `copy`, over a line that is as safe as ours."""
+    tls = dict(ledger.tls) if ledger.tls_mode == "prefer" else {"sslmode": ledger.tls_mode, **ledger.tls}
+    database = msgspec.structs.replace(ledger, schema=SCHEMA, tls=tls)
+    schema = ledger.schema if ledger.schema.islower() else f'"{ledger.schema}"'
+    return ("pg_dump", "-Fc", "-n", schema, "-f", str(copy), str(database))
 
 
 async def _copied(ledger: Ledger, temporary: Path) -> None:

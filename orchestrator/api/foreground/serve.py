@@ -18,7 +18,7 @@ from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import DeposedError, leading
-from orchestrator.ledger import read_ledger
+from orchestrator.ledger import read_ledger, refuse_other_webhook_key
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
@@ -44,7 +44,8 @@ async def serve(
     Where another process works on a ledger on a server, it stands by, and takes the place of that one once it is gone;
     should another one take its own, it stands by again.
 
-    Raises `UsageError` where another process works on a ledger in a file, `StorageError` where it cannot be written.
+    Raises `UsageError` where another process works on a ledger in a file, or on one whose webhooks are signed by a key
+    that this one has not, `StorageError` where it cannot be written.
     """
     dependencies = dependencies or Dependencies()
     console = console or SilentConsole()
@@ -58,6 +59,8 @@ async def serve(
             dependencies=dependencies,
             connection=request.connection,
         )
+    if request.connection.listen is not None:
+        await refuse_other_webhook_key(request.ledger, dependencies.environ)
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):

@@ -51,6 +51,11 @@ _FLOOR: Final = 17
 _FIRST: Final = 32
 """Words of the file: how many marks were made, the floor, and the first mark. The seal comes before."""
 
+UNTOLD: Final = (
+    "its server keeps from this role which one it is (pg_control_system, pg_current_wal_lsn), so what has left is not"
+    " marked"
+)
+
 BYTES: Final = (_FIRST + SLOTS) * _WORD
 
 
@@ -146,8 +151,8 @@ class Marks:
 class MarksHome(Protocol):
     """What the marks of a ledger need of the place where that is."""
 
-    async def identity(self) -> tuple[int, int]:
-        """What tells it from every other one, and from a copy."""
+    async def identity(self) -> tuple[int, int] | None:
+        """What tells it from every other one, and from a copy; None where its server does not say."""
 
     async def number(self) -> int:
         """The number that was noted in it for its marks; 0: none."""
@@ -164,14 +169,16 @@ async def marks_of(
     `latest` is the ledger's latest submission. The ledger notes the number of new ones before anything is claimed; 0
     where they cannot be kept, so that no later process believes an older file.
     """
-    path, (whole, part) = companion_of(ledger, Companion.SENT_MARKS), await home.identity()
-    known = await home.number()
-    kept = None if boot is None else Marks.kept(path, Seal(boot, whole, part, known), latest=latest)
-    if kept is not None:
-        return kept, None
+    which, known = await home.identity(), await home.number()
     number, unkept = 0, None
     marks = Marks.unkept(floor=latest)
-    if boot is not None:
+    if which is None:
+        unkept = f"{ledger}: {UNTOLD}"
+    elif boot is not None:
+        path, (whole, part) = companion_of(ledger, Companion.SENT_MARKS), which
+        kept = Marks.kept(path, Seal(boot, whole, part, known), latest=latest)
+        if kept is not None:
+            return kept, None
         try:
             number = new_number()
             path = companion_to_write(ledger, Companion.SENT_MARKS)

@@ -23,7 +23,7 @@ from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
 from orchestrator.ledger.sites.site import StandsBy
-from orchestrator.ledger.sites.webhook_key import noted_key
+from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
 
@@ -159,6 +159,10 @@ class ServerSite:
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """That of the environment, or in a file of this machine; the ledger has its fingerprint."""
         return await noted_key(self.address, LedgerIdentity(self.database), environ)
+
+    async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
+        """By the fingerprint that the ledger has."""
+        await refuse_other_key(self.address, LedgerIdentity(self.database), environ)
 
 
 class ServerPlace:

@@ -111,5 +111,8 @@ class LedgerSite(Protocol):
         Raises `UsageError` where what is at the service was given tokens by another one.
         """
 
+    async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
+        """Raises `UsageError` where this process could not take the place of the one at work, by its key."""
+
     async def aclose(self) -> None:
         """Closes its database, if it was asked for."""

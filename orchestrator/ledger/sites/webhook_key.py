@@ -51,6 +51,9 @@ class NotedKey(Protocol):
     async def takes_key(self, fingerprint: str) -> bool:
         """Whether the key of that fingerprint is the one, or becomes it."""
 
+    async def key_noted(self) -> str:
+        """The fingerprint of the one; empty: of none."""
+
 
 async def noted_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> bytes:
     """The key of the environment, or in a file of this machine, made on first use, of a ledger that other machines may
@@ -61,11 +64,28 @@ async def noted_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str
         key = webhook_key(ledger)
     if key is None or not await noted.takes_key(fingerprint(key)):
         raise UsageError(
-            f"{ledger}: the webhooks of what is at the service are signed by another key than this machine has; copy it"
-            f" from where it was made to {file}, or set {WEBHOOK_KEY_VARIABLE}, or go on without <setting listen> until"
-            " nothing is at the service"
+            f"{ledger}: the webhooks of what is at the service are signed by another key than this machine has;"
+            f" {_give_it(ledger)}, or go on without <setting listen> until nothing is at the service"
         )
     return key
+
+
+async def refuse_other_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> None:
+    """Raises `UsageError` where this machine has another key than the one by which a process at work has its webhooks
+    signed, whose place this one is to take. Notes and makes nothing.
+    """
+    its, file = await noted.key_noted(), companion_of(ledger, Companion.WEBHOOK_KEY)
+    ours = given_key(environ) or (webhook_key(ledger) if file.exists() else None)
+    if its and (ours is None or fingerprint(ours) != its):
+        raise UsageError(
+            f"{ledger}: the process at work has its webhooks signed by another key than this machine has, which could"
+            f" not take its place; {_give_it(ledger)}, or stand by without <setting listen>"
+        )
+
+
+def _give_it(ledger: LedgerAddress) -> str:
+    file = companion_of(ledger, Companion.WEBHOOK_KEY)
+    return f"copy it from where it was made to {file}, or set {WEBHOOK_KEY_VARIABLE}"
 
 
 def fingerprint(key: bytes) -> str:

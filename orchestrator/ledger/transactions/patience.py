@@ -18,6 +18,9 @@ from orchestrator.units import SECOND_US
 PAUSE_S: Final = 0.25
 PAUSE_S_MAX: Final = 5.0
 
+AWAY_S_MAX: Final = 1.5
+"""How long a process that stops waits for a ledger that has been away before: nothing that is in flight needs more."""
+
 Done = TypeVar("Done")
 
 
@@ -90,8 +93,11 @@ class Patience:
             self._end()
 
     def hurry(self) -> None:
-        """The process stops: from now on it waits no longer than for requests in flight."""
-        self._until_s = min(self._until_s, anyio.current_time() + IN_FLIGHT_S_MAX)
+        """The process stops: from now on it waits no longer than for requests in flight, and hardly at all for a ledger
+        that has been away already.
+        """
+        wait_s = IN_FLIGHT_S_MAX if self.trouble is None else AWAY_S_MAX
+        self._until_s = min(self._until_s, anyio.current_time() + wait_s)
         self._end_pauses()
 
     @property

@@ -90,7 +90,7 @@ LedgerAddress = Path | LedgerUrl
 def file_of(ledger: LedgerAddress) -> Path:
     """The file of a ledger that has to be one. Raises `UsageError`."""
     if isinstance(ledger, LedgerUrl):
-        raise UsageError(f"{ledger}: a ledger on a server cannot be used here yet; name a file with <setting ledger>")
+        raise UsageError(f"{ledger}: a ledger on a server cannot be used here; name a file with <setting ledger>")
     return ledger
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import msgspec
+import pytest
 
 from orchestrator.api.admin.ledger_admin import LedgerInfo, WorkingProcess
 from orchestrator.api.admin.ledger_init import LedgerMade
@@ -149,3 +150,19 @@ def test_a_ledger_is_not_copied_onto_itself_nor_to_what_is_no_place() -> None:
     assert (itself.exit_code, "a ledger is copied to another place" in itself.stderr) == (2, True)
     nowhere = call(["ledger", "copy", "orchestrator.db", "mysql://h/d"], environment={})
     assert (nowhere.exit_code, nowhere.stderr.startswith("error: mysql:// is not known here")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "words"),
+    [
+        (
+            "postgresql://me@db.example/batches",
+            "public -f copy.dump 'postgresql://me@db.example/batches?sslmode=verify-full'",
+        ),
+        ("postgresql:///b?schema=Night&host=/run/pg", "'\"Night\"' -f copy.dump 'postgresql:///b?host=/run/pg'"),
+    ],
+)
+def test_who_wants_a_copy_of_one_on_a_server_is_told_the_command_for_it(ledger: str, words: str) -> None:
+    refused = call(["ledger", "backup", "copy.dump", "--ledger", ledger], environment={})
+    assert refused.exit_code == 2
+    assert refused.stderr.rstrip().endswith(f"also while it is in use: pg_dump -Fc -n {words}")

@@ -68,10 +68,15 @@ def refusing(code: str, message: str) -> Handler:
 
     async def handler(stream: SocketStream) -> None:
         await stream.receive()
-        body = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
-        await stream.send(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
+        await refusing_now(stream, code, message)
 
     return handler
+
+
+async def refusing_now(stream: SocketStream, code: str, message: str) -> None:
+    """Answers what was asked last with such an error."""
+    body = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
+    await stream.send(b"E" + (len(body) + 4).to_bytes(4, "big") + body)
 
 
 async def asked(url: str) -> Any:
@@ -155,3 +160,26 @@ async def test_no_password_of_the_environment_is_told(monkeypatch: pytest.Monkey
     while shown is not None:
         assert "hunter2" not in str(shown)
         shown = shown.__cause__
+
+
+async def test_a_password_in_a_file_is_given_to_the_server_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = bytearray()
+
+    async def asks(stream: SocketStream) -> None:
+        await stream.receive()
+        await stream.send(b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big"))
+        given.extend(await stream.receive())
+        await refusing_now(stream, "28P01", "password authentication failed")
+
+    async with serving(asks) as there:
+        file = tmp_path / "passes"
+        file.write_text(f"{there}:d:somebody:other\n{there}:d:me:hunter2\n", encoding="utf-8")
+        file.chmod(0o600)
+        monkeypatch.setenv("PGPASSFILE", str(file))
+        monkeypatch.delenv("PGPASSWORD", raising=False)
+        told = await said_to(f"postgresql://me@{there}/d?sslmode=disable")
+    assert bytes(given).endswith(b"hunter2\0")
+    assert "check the role, its password" in told
+    assert "hunter2" not in told

@@ -1,5 +1,6 @@
 """What belongs to a ledger on a server and lies on a machine: marks of what has left, and the key of webhooks."""
 
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import UsageError
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl, parse_ledger_url
@@ -65,6 +67,41 @@ async def test_marks_of_a_machine_are_not_believed_once_another_one_has_worked(
         async with site_at(url) as site:
             marks, _ = await site.marks(lambda: BOOT, latest=latest)
             assert marks.never_left([11]) == never_left
+
+
+async def test_where_the_server_does_not_say_which_one_it_is_nothing_is_marked_and_that_is_told(url: str) -> None:
+    for withheld in ("pg_control_system", "pg_current_wal_lsn"):
+        role = f"nobody_{secrets.token_hex(4)}"
+        owner = await waited_for(url)({}, LineBounds())
+        await owner.execute(
+            f"REVOKE ALL ON FUNCTION {withheld} FROM PUBLIC; CREATE ROLE {role} LOGIN;"
+            f" GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}; GRANT INSERT ON writers TO {role}"
+        )
+        site = ServerSite(address_of(url), connect=waited_for(url.replace("://orchestrator@", f"://{role}@")))
+        for _ in range(2):
+            marks, unkept = await site.marks(lambda: BOOT, latest=10)
+            assert unkept is not None
+            assert unkept.endswith("so what has left is not marked")
+            marks.mark(11)
+            assert marks.never_left([10, 11, 12]) == {12}
+        await site.aclose()
+        await owner.execute(f"GRANT EXECUTE ON FUNCTION {withheld} TO PUBLIC; DROP OWNED BY {role}; DROP ROLE {role}")
+        await owner.close()
+    assert not companion_of(address_of(url), Companion.SENT_MARKS).exists()
+
+
+async def test_who_has_another_key_than_the_process_at_work_could_not_take_its_place(url: str) -> None:
+    given = {WEBHOOK_KEY_VARIABLE: "0a" * KEY_BYTES}
+    async with opened_on_server(url) as ledger, site_at(url) as beside:
+        await beside.refuse_other_key({})  # nobody has listened yet
+        await beside.refuse_other_key(given)
+        assert not companion_of(address_of(url), Companion.WEBHOOK_KEY).exists()
+        key = await ledger.webhook_key(given)
+        for other in ({}, {WEBHOOK_KEY_VARIABLE: "0b" * KEY_BYTES}):
+            with pytest.raises(UsageError, match="could not take its place"):
+                await beside.refuse_other_key(other)
+        await beside.refuse_other_key({WEBHOOK_KEY_VARIABLE: key.hex()})
+        assert await ledger.webhook_key(given) == key
 
 
 async def test_the_key_of_webhooks_is_made_once_and_another_one_is_refused_while_jobs_are_at_the_service(

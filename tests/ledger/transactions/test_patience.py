@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.errors import LedgerUnavailableError, StorageError
-from orchestrator.ledger.transactions.patience import PAUSE_S_MAX, Patience, Trouble
+from orchestrator.ledger.transactions.patience import AWAY_S_MAX, PAUSE_S_MAX, Patience, Trouble
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.loop import running_loop
@@ -99,7 +99,8 @@ async def test_it_has_an_end_for_all_at_once_and_what_comes_later_is_another_tro
     assert len(told) == 3
 
 
-async def test_who_leaves_hurries_all_who_wait_and_those_who_come_later() -> None:
+@pytest.mark.parametrize(("away_from_s", "waited_s"), [(0.0, AWAY_S_MAX), (100.0, IN_FLIGHT_S_MAX)])
+async def test_who_leaves_hurries_all_who_wait_and_those_who_come_later(away_from_s: float, waited_s: float) -> None:
     one, _ = patience()
     async with anyio.create_task_group() as tasks:
 
@@ -108,9 +109,10 @@ async def test_who_leaves_hurries_all_who_wait_and_those_who_come_later() -> Non
             one.hurry()
 
         tasks.start_soon(leave)
+        await anyio.sleep(away_from_s + 0.01)
         with pytest.raises(LedgerUnavailableError, match="away"):
             await one.again(FIRST, away_until(math.inf))
-    assert running_loop().time() == 100.0 + IN_FLIGHT_S_MAX
+    assert running_loop().time() == 100.0 + waited_s
     with pytest.raises(LedgerUnavailableError, match="first"):
         await one.again(FIRST, away_until(0.0))
 

@@ -3,7 +3,9 @@
 from typing import Any, Final
 
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.postgres.database import ServerDatabase
 
 _WHICH: Final = text(
@@ -27,11 +29,16 @@ class LedgerIdentity:
     def __init__(self, database: ServerDatabase) -> None:
         self._database = database
 
-    async def identity(self) -> tuple[int, int]:
+    async def identity(self) -> tuple[int, int] | None:
         """What tells it from every other one, and from a copy. A standby that was promoted is another one, too: it may
-        lack what was committed last.
+        lack what was committed last. None where the server keeps it from this role, or does not know it.
         """
-        system, timeline, tables = await self._one(_WHICH)
+        try:
+            system, timeline, tables = await self._one(_WHICH)
+        except LedgerUnavailableError:
+            raise
+        except (StorageError, DBAPIError):  # servers that others manage refuse the one or the other, each by a code
+            return None
         return system, timeline << _TIMELINE_BITS | tables
 
     async def number(self) -> int:
@@ -47,17 +54,18 @@ class LedgerIdentity:
         """Whether the key of that fingerprint is the one that its webhooks are signed by. It becomes that where there
         is none yet, or nothing is at the service whose webhooks another one has signed.
         """
-        if await self._key() == fingerprint:
+        if await self.key_noted() == fingerprint:
             return True
         async with self._database.writing() as connection:
             await connection.execute(_SET_KEY, {"key": fingerprint})
-        return await self._key() == fingerprint
+        return await self.key_noted() == fingerprint
 
     async def takes_any_key(self) -> bool:
         """Whether that holds of any key."""
         return bool((await self._one(_TAKES_ANY))[0])
 
-    async def _key(self) -> str:
+    async def key_noted(self) -> str:
+        """The fingerprint of the one that its webhooks are signed by; empty: of none."""
         return str((await self._one(_KEY))[0])
 
     async def _one(self, question: Any) -> Any:
