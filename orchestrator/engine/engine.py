@@ -219,7 +219,11 @@ async def open_engine(
     path = path if isinstance(path, LedgerUrl) else absolute(path)
     async with (
         open_ledger(
-            path, clock=dependencies.clock, connect=dependencies.connect_to(path), boot=dependencies.boot
+            path,
+            clock=dependencies.clock,
+            connect=dependencies.connect_to(path),
+            boot=dependencies.boot,
+            here=dependencies.here,
         ) as ledger,
         writing_until_left(ledger),
         anyio.create_task_group() as outer,

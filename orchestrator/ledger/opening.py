@@ -17,19 +17,26 @@ from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
+    from orchestrator.ledger.processes.this_process import ThisProcess
     from orchestrator.ledger.sites.sites import AnyConnect
 
 
 @asynccontextmanager
 async def open_ledger(
-    address: LedgerAddress, *, clock: Clock, connect: "AnyConnect | None" = None, boot: Boot = this_boot
+    address: LedgerAddress,
+    *,
+    clock: Clock,
+    connect: "AnyConnect | None" = None,
+    boot: Boot = this_boot,
+    here: "ThisProcess | None" = None,
 ) -> AsyncIterator[Ledger]:
-    """The ledger at `address`, brought to this program's schema, created if need be. The caller holds its lock.
+    """The ledger at `address`, brought to this program's schema, created if need be. The caller holds its lock, `here`
+    if not in the process in which this runs.
 
     Raises `LedgerVersionError` for a newer one, `UsageError` where it cannot be, and `StorageError` where it cannot be
     used.
     """
-    async with _opened(site_of(address, connect=connect), clock) as (site, ledger):
+    async with _opened(site_of(address, connect=connect, here=here), clock) as (site, ledger):
         await site.migrate()
         await ledger.prepare(boot)
         yield ledger

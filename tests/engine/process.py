@@ -5,6 +5,7 @@ Nothing is started by itself: `begin` does what a run does at its start, `start`
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +40,7 @@ from orchestrator.ledger import Boot, Ledger
 from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.postgres.connection import Connect as ServerConnect
+from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sites.sent_marks import this_boot
@@ -212,6 +214,18 @@ def _make_place(path: Path) -> None:
     path.with_name(path.name + ".key").write_bytes(KEY)
 
 
+def _service(
+    limits: dict[Operation, Limit] | None,
+    transport: httpx.AsyncBaseTransport,
+    connection: ConnectionSettings,
+    clock: Clock,
+) -> Service:
+    """The one that `transport` leads to."""
+    found = Service(URL, "key", clock, limits=limits, transport=transport)
+    found.endpoint_headers = connection.headers
+    return found
+
+
 def _way_to(
     server: str | None,
     network: ServerConnect | None,
@@ -247,6 +261,7 @@ async def process(
     watch_every_s: float = WATCH_EVERY_S,
     fetch_link: FetchLink = real_link,
     server: str | None = None,
+    here: ThisProcess | None = None,
     network: ServerConnect | None = None,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, or, by that `network`, at the URL `server`, with `jobs` in the run `name`.
@@ -254,19 +269,15 @@ async def process(
     On leaving, work is taken no more, requests in flight are cut off, and the ledger is closed.
     """
 
-    def service(connection: ConnectionSettings, clock: Clock) -> Service:
-        found = Service(URL, "key", clock, limits=limits, transport=transport)
-        found.endpoint_headers = connection.headers
-        return found
-
     clock = clock or VirtualClock()
     _make_place(path)
     dependencies = Dependencies(
         clock=clock,
         environ={} if environ is None else environ,
-        service=service,
+        service=partial(_service, limits, transport),
         connect=_way_to(server, network, delay, commits),
         boot=boot,
+        here=here,
         open_files=lambda: 1_024,
         listener=lambda _app, _address: Listener(),
         user_code=UserFunctions,

@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import anyio
 import asyncpg
 
-from orchestrator.clock import Clock
+from orchestrator.clock import Clock, WaryElapsedClock
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.opening import open_ledger
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
+from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import VirtualLoop, running_loop
 
@@ -38,6 +41,16 @@ def waited_for(url: str) -> Connect:
         return await asyncpg.connect(url, server_settings=dict(settings), loop=_Answers(running_loop()))
 
     return connect
+
+
+def on_virtual_time() -> ThisProcess:
+    """A process whose machine counts what has elapsed by the running loop's time."""
+    loop = running_loop()
+
+    def elapsed() -> int:
+        return round(loop.time() * SECOND_US)
+
+    return ThisProcess(elapsed=elapsed, wary_clock=partial(WaryElapsedClock, elapsed=elapsed, wall_ns=lambda: 0))
 
 
 class _Answers:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from orchestrator.client.notify.delivery import Delivery, Outgoing
     from orchestrator.client.notify.mail import MailRoute, SendMail
     from orchestrator.core.service.http_answers import Answer
+    from orchestrator.ledger.processes.this_process import ThisProcess
     from orchestrator.ledger.sites.sites import AnyConnect
 
 MakeService = Callable[[ConnectionSettings, Clock], "Service"]
@@ -137,6 +138,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     lock: HoldLedger = holding_ledger
     intake_lock: HoldIntake = holding_intake
+    here: "ThisProcess | None" = None
+    """The process that works on ledgers on servers, which `lock` holds; None: the one in which this runs."""
+
     boot: Boot = this_boot
     open_files: Callable[[], int] = open_files_allowed
     """How many files the process may have open, raised as far as the system allows."""

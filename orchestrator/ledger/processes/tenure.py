@@ -13,13 +13,13 @@ from typing import Final
 
 import anyio
 
-from orchestrator.clock import WaryElapsedClock, elapsed_us
 from orchestrator.core.ownership.beat_watch import BeatWatch
 from orchestrator.core.ownership.lease import BEAT_US, Lease
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, watch_over
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.leases import LeaseProof, Leases, Owner, ProcessName
+from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
@@ -133,20 +133,16 @@ class LeaseLine:
             self._driver = None
 
 
-here: Final[dict[str, Tenure]] = {}
-"""Those of this process, by the names of their ledgers: nobody else can tell whether what began them still runs."""
-
-
 @asynccontextmanager
 async def tenure_of(
     name: str,
     connect: Connect,
     process: ProcessName,
     *,
+    here: ThisProcess = THIS_PROCESS,
     stands_by: Callable[[str], object] | None = None,
-    elapsed: Callable[[], int] = elapsed_us,
 ) -> AsyncIterator[Tenure]:
-    """This process owns the ledger called `name` while the block runs, unless it loses it.
+    """The process `here`, called `process`, owns the ledger called `name` while the block runs, unless it loses it.
 
     Raises `LedgerBusyError`, which says who owns it. With `stands_by`, which is called with that and with each further
     owner, it waits for the end of that one instead, and takes its place. One whose connections have ended counts as
@@ -154,14 +150,14 @@ async def tenure_of(
     """
     line = LeaseLine(connect, process)
     try:
-        tenure = await _Candidate(name, line, process, stands_by, elapsed).taken()
+        tenure = await _Candidate(name, line, process, stands_by, here).taken()
         # Not in a task group, which would be a scope around the block, and wrap what is raised in it.
         beating = asyncio.ensure_future(tenure.beat())  # noqa: TID251
-        here[name] = tenure
+        here.tenures[name] = tenure
         try:
             yield tenure
         finally:
-            del here[name]
+            del here.tenures[name]
             beating.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([beating])
@@ -179,14 +175,14 @@ class _Candidate:
         line: LeaseLine,
         process: ProcessName,
         stands_by: Callable[[str], object] | None,
-        elapsed: Callable[[], int],
+        here: ThisProcess,
     ) -> None:
         self._name = name
         self._line = line
         self._process = process
         self._stands_by = stands_by
-        self._elapsed = elapsed
-        self._clock = WaryElapsedClock(elapsed=elapsed)
+        self._elapsed = here.elapsed
+        self._clock = here.wary_clock()
         self._watch = BeatWatch()
         self._met: Owner | None = None
 

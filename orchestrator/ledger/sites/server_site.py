@@ -14,11 +14,11 @@ from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
-from orchestrator.ledger.postgres.process_mark import process_mark, process_name
 from orchestrator.ledger.postgres.server_clock import server_time
-from orchestrator.ledger.processes.leases import OWNER, Owner, ProcessName
+from orchestrator.ledger.processes.leases import OWNER, Owner
 from orchestrator.ledger.processes.server_locks import server_intake_lock
-from orchestrator.ledger.processes.tenure import Tenure, here, tenure_of
+from orchestrator.ledger.processes.tenure import Tenure, tenure_of
+from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
@@ -31,18 +31,30 @@ _OWNER: Final = text(OWNER)
 
 
 class ServerSite:
-    """That of the schema at `address`. With `patience_s` its database is there to be read only."""
+    """That of the schema at `address`, for the process `here`. With `patience_s` it is there to be read only."""
 
     is_fixed = False
     """Who may do what is the server's to say."""
 
-    def __init__(self, address: LedgerUrl, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
+    def __init__(
+        self,
+        address: LedgerUrl,
+        *,
+        connect: Connect | None = None,
+        patience_s: float | None = None,
+        here: ThisProcess | None = None,
+    ) -> None:
         self.address = address
         self._given = connect
         self._connect = connect or connecting(address)
         self._patience_s = patience_s
+        self._here = here or THIS_PROCESS
         self._database: ServerDatabase | None = None
         self.ownership: Tenure | None = None
+
+    @property
+    def _tenure(self) -> Tenure | None:
+        return self._here.tenures.get(str(self.address))
 
     @property
     def database(self) -> ServerDatabase:
@@ -94,8 +106,8 @@ class ServerSite:
         finally:
             await self.aclose()
             self._database = None
-        process = ProcessName(process_name(doing), process_mark())
-        async with tenure_of(str(self.address), self._connect, process, stands_by=stands_by):
+        name, process = str(self.address), self._here.called(doing)
+        async with tenure_of(name, self._connect, process, here=self._here, stands_by=stands_by):
             yield
 
     @asynccontextmanager
@@ -120,12 +132,11 @@ class ServerSite:
 
     def is_locked_here(self) -> bool:
         """Whether we own it."""
-        return str(self.address) in here
+        return self._tenure is not None
 
     def refuse_abandoned(self) -> None:
         """See `left_behind`."""
-        tenure = here.get(str(self.address))
-        if tenure is not None and tenure.loop.is_closed():
+        if self._tenure is not None and self._tenure.loop.is_closed():
             raise left_behind(f"{self.address}:")
 
     async def server_facts(self) -> ServerFacts:
@@ -140,11 +151,11 @@ class ServerSite:
 
     def place(self) -> "ServerPlace":
         """Lost once another process owns it, if we did."""
-        return ServerPlace(here.get(str(self.address)))
+        return ServerPlace(self._tenure)
 
     def own(self) -> None:
         """With each transaction it is proved from now on that we own it, if we do."""
-        self.ownership = here.get(str(self.address))
+        self.ownership = self._tenure
         if self.ownership is not None:
             self.database.fence = self.ownership.fence
 

@@ -2,7 +2,6 @@
 predecessor may still send.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.engine.scripted import ACCEPTED, COMPLETED, CUT, Reply, Scripted, numbered
 from tests.postgres.databases import Databases
-from tests.postgres.ledgers import waited_for
+from tests.postgres.ledgers import on_virtual_time, waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -36,10 +35,6 @@ AT_ONCE = CONTRACT_LIMITS[Operation.STATUS].concurrent or 0
 def url(databases: Databases) -> Iterator[str]:
     with databases.one() as url:
         yield url
-
-
-def elapsed_us() -> int:
-    return round(asyncio.get_running_loop().time() * SECOND_US)
 
 
 class Line:
@@ -66,9 +61,10 @@ class Line:
 async def owned(tmp_path: Path, url: str, transport: Scripted, line: Line | None = None) -> AsyncIterator[Process]:
     """A process that owns the ledger, and works on it."""
     ledger = str(parse_ledger_url(url))
+    here = on_virtual_time()
     async with (
-        tenure_of(ledger, line or Line(url), ME, elapsed=elapsed_us, stands_by=lambda _: None),
-        process(tmp_path / "l.db", transport, server=url, jobs=JOBS) as p,
+        tenure_of(ledger, line or Line(url), ME, here=here, stands_by=lambda _: None),
+        process(tmp_path / "l.db", transport, server=url, here=here, jobs=JOBS) as p,
     ):
         yield p
 

@@ -1,6 +1,5 @@
 """A process owns a ledger on a server as long as it beats; whoever stands by takes its place, and nobody else does."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
@@ -16,7 +15,7 @@ from orchestrator.ledger.postgres.connection import Connect, LineBounds, Setting
 from orchestrator.ledger.processes.leases import LeaseProof, Leases, ProcessName
 from orchestrator.ledger.processes.tenure import Tenure, tenure_of
 from orchestrator.units import SECOND_US
-from tests.postgres.ledgers import waited_for
+from tests.postgres.ledgers import on_virtual_time, waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -24,10 +23,6 @@ OWNER, NEXT = ProcessName("process 1 on a", " #1"), ProcessName("process 2 on b"
 TRUST_S, SILENCE_S = TRUST_US / SECOND_US, SILENCE_US / SECOND_US
 TAKEN_S_MAX = 9.0
 """So soon after its owner's last beat a ledger has another one."""
-
-
-def elapsed_us() -> int:
-    return round(asyncio.get_running_loop().time() * SECOND_US)
 
 
 class SlowLine:
@@ -80,7 +75,7 @@ class Place:
         return Leases(await self.connect(process)({}, LineBounds()))
 
     def tenure(self, process: ProcessName, **given: Any) -> AbstractAsyncContextManager[Tenure]:
-        return tenure_of("ledger", self.connect(process), process, elapsed=elapsed_us, **given)
+        return tenure_of("ledger", self.connect(process), process, here=on_virtual_time(), **given)
 
     def cut_off(self, process: ProcessName) -> None:
         """`process` reaches the ledger no more."""
