@@ -6,6 +6,7 @@ from typing import Final
 from sqlalchemy import false, update
 
 from orchestrator.clock import Clock
+from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.command_repository import Commands
@@ -107,6 +108,10 @@ class Ledger:
     async def server_facts(self) -> ServerFacts | None:
         """How the server stands on which it is; None where it is in a file."""
         return await self._site.server_facts()
+
+    async def server_state(self) -> ServerState | None:
+        """How that stands with us, in all that may be wrong with it; None where it is in a file."""
+        return await self._site.server_state()
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -70,6 +70,7 @@ _COMMAND_OF: Final[Mapping[NextStep, str]] = {
     NextStep.BACKFILL: "backfill NAME --from SINCE --to UNTIL",
     NextStep.RESTORE_WORKERS: "runs tidy",
     NextStep.READ_WORKER_LOGS: "endpoints logs",
+    NextStep.COMPACT_LEDGER: "ledger compact",
 }
 
 

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from orchestrator.core.diagnosis.server_state import OldestSnapshot
+
 
 class TableSize(msgspec.Struct, frozen=True, kw_only=True):
     """How much room a table takes, and what of it is to be swept up."""
@@ -16,14 +18,6 @@ class TableSize(msgspec.Struct, frozen=True, kw_only=True):
 
     swept_at: int | None
     """When it was last swept (vacuumed), microseconds UTC; None: never, as far as is known."""
-
-
-class OldestSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The oldest view of the data that somebody still has: what has changed since then cannot be swept up."""
-
-    holder: str
-    transactions: int
-    """So many have begun since."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
-from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, timeout_there, webhook_state
+from orchestrator.api.inspect.server_probe import how_server_is, server_now, unseen_on_server
+from orchestrator.api.inspect.service_probe import ASK_S_MAX, how_it_is, service_state, timeout_there, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.client import Service
 from orchestrator.core.diagnosis.causes import Diagnosis
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
 from orchestrator.core.diagnosis.rules import findings
-from orchestrator.core.diagnosis.service_rules import COLD_START, TELLS_NO_HEALTH, is_starting
 from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account, profile_of, with_profile
 from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -62,8 +62,8 @@ async def doctor(
     return Diagnosis(
         findings=findings(facts),
         runs=len(facts.open_runs),
-        asked=tuple(_how_it_is(service) for service in services if service.health is not None),
-        not_asked=tuple(not_asked),
+        asked=(*how_server_is(facts), *(how_it_is(service) for service in services if service.health is not None)),
+        not_asked=(*unseen_on_server(facts), *not_asked),
     )
 
 
@@ -74,7 +74,8 @@ async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:
         return Facts()
     try:
         async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
-            return await facts_of(ledger, request.name, request.endpoint)
+            facts = await facts_of(ledger, request.name, request.endpoint)
+            return replace(facts, server=await server_now(ledger, given.clock))
     except LedgerVersionError as error:
         return Facts(ledger=LedgerState(path=str(path), newer=str(error)))
     except LedgerBusyError as error:
@@ -123,13 +124,6 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
         runs=[await state(run) for run in runs],
         word=wording(ledger.address, {run.name: run.service_url for run in runs}),
     )
-
-
-def _how_it_is(service: ServiceState) -> str:
-    if not service.tells_health:
-        return f"{service.name} ({TELLS_NO_HEALTH})"
-    starting = service.health is not None and is_starting(service.health)
-    return f"{service.name} ({COLD_START})" if starting else service.name
 
 
 def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:

@@ -12,6 +12,7 @@ from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.posts import post_without_key
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
+from orchestrator.core.diagnosis.service_rules import COLD_START, TELLS_NO_HEALTH, is_starting
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.health import Health, health_of, is_of_service
 from orchestrator.core.service.http_answers import Answer, clock_ahead_us
@@ -91,3 +92,11 @@ async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) 
         return WebhookState(url=url, failure=str(error))
     is_ours = answer.body == self_test_answer(key, number).encode()
     return WebhookState(url=url, status=answer.status, is_ours=is_ours)
+
+
+def how_it_is(service: ServiceState) -> str:
+    """An endpoint that said how it is, and what of that is worth a word."""
+    if not service.tells_health:
+        return f"{service.name} ({TELLS_NO_HEALTH})"
+    starting = service.health is not None and is_starting(service.health)
+    return f"{service.name} ({COLD_START})" if starting else service.name

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State
@@ -249,6 +250,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known."""
 
     ledger: LedgerState | None = None
+    server: ServerState | None = None
+    """How the server stands on which it is; None for a file, or where nobody asked."""
+
     runs: Sequence[RunState] = ()
     services: Sequence[ServiceState] = ()
     raised_workers: Sequence[RaisedWorkers] = ()

@@ -6,13 +6,14 @@ A rule looks at facts and returns findings of one group of causes.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules, service_rules
+from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules, server_rules, service_rules
 from orchestrator.core.diagnosis.causes import RANK, Finding
 from orchestrator.core.diagnosis.facts import Facts
 
 RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     ledger_rules.usable_ledger,
     ledger_rules.disk,
+    server_rules.server,
     ledger_rules.process,
     ledger_rules.expiry,
     run_rules.standstill,

@@ -37,6 +37,7 @@ class NextStep(StrEnum):
     BACKFILL = "backfill"
     RESTORE_WORKERS = "restore-workers"
     READ_WORKER_LOGS = "read-worker-logs"
+    COMPACT_LEDGER = "compact-ledger"
 
 
 class Suggestion(msgspec.Struct, frozen=True, array_like=True):

@@ -43,6 +43,16 @@ class LineBounds(NamedTuple):
     """The end of a transaction that went wrong."""
 
 
+class WayThere(NamedTuple):
+    """How a connection leads to its server, as this end of it knows."""
+
+    tls: str | None
+    """The version of TLS; None: none."""
+
+    claimed_backend: int
+    """The server's process at its other end, as that was told: a pooler tells something else."""
+
+
 SILENT_S: Final = 10
 SIGNS_S: Final = 5
 SIGNS_MAX: Final = 3
@@ -110,6 +120,12 @@ _OPTIONS: Final = {
     "TCP_KEEPCNT": SIGNS_MAX,
     "TCP_USER_TIMEOUT": UNANSWERED_MS,
 }
+
+
+def way_of(driver: Driver) -> WayThere:
+    """How `driver` is connected."""
+    tls = driver._transport.get_extra_info("ssl_object")  # noqa: SLF001  it has no other door to it
+    return WayThere(None if tls is None else tls.version(), driver.get_server_pid())
 
 
 async def read_sums(driver: Driver) -> None:

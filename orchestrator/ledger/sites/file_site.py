@@ -104,6 +104,9 @@ class FileSite:
     async def server_facts(self) -> None:
         """None."""
 
+    async def server_state(self) -> None:
+        """None."""
+
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """None."""
         return {}

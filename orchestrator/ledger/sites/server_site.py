@@ -7,10 +7,11 @@ from typing import Final
 from sqlalchemy import Result, text
 
 from orchestrator.clock import Clock
+from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger import migrations
 from orchestrator.ledger.administration import roles, server_facts
 from orchestrator.ledger.holder_text import left_behind
-from orchestrator.ledger.postgres.connection import Connect, connecting
+from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
@@ -143,6 +144,12 @@ class ServerSite:
         """As the server tells this role."""
         async with self.database.reading() as view:
             return await server_facts.server_facts(view)
+
+    async def server_state(self) -> ServerState:
+        """As the server tells this role."""
+        async with self.database.reading() as view:
+            way = way_of(server_driver(view))
+            return await server_facts.server_state(view, self.address, tls=way.tls, claimed_backend=way.claimed_backend)
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By the role whose the tables are."""

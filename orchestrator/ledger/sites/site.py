@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from orchestrator.clock import Clock
+from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sites.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -85,6 +86,9 @@ class LedgerSite(Protocol):
 
     async def server_facts(self) -> ServerFacts | None:
         """How the server stands on which it is; None for a file."""
+
+    async def server_state(self) -> ServerState | None:
+        """How that stands with us, in all that may be wrong with it; None for a file."""
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By what each is for, the statements for roles that may do just that; none for a file."""

@@ -14,9 +14,10 @@ from orchestrator.api.admin.ledger_init import LedgerMade
 from orchestrator.cli.service.ledger import show_info
 from orchestrator.cli.service.ledger_places import show_made
 from orchestrator.clock import SystemClock
+from orchestrator.core.diagnosis.server_state import OldestSnapshot
 from orchestrator.ledger import open_ledger
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
-from orchestrator.views.ledger_server import OldestSnapshot, ServerFacts, TableSize
+from orchestrator.views.ledger_server import ServerFacts, TableSize
 from tests.cli.command_line import call, requested, shown
 from tests.cli.small_ledger import a_ledger_of_runs
 
