@@ -43,7 +43,10 @@ def server(databases: Databases) -> Iterator[LedgerUrl]:
         yield parse_ledger_url(url)
 
 
-@pytest.fixture(params=["file-server", "server-file", "file-file"])
+OTHER_WAYS = [pytest.param(way, marks=pytest.mark.slow) for way in ("server-file", "file-file")]
+
+
+@pytest.fixture(params=["file-server", *OTHER_WAYS])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LedgerAddress, LedgerAddress]:
     """From where to where."""
     kinds = request.param.split("-")
