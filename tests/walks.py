@@ -152,7 +152,7 @@ ONE_ROW: Final = Walk(
                 "web/webhook_routes.py::Webhooks",
                 "web/webhook_routes.py::Webhooks.handle",
                 "core/service/webhook_token.py::submission_of",
-                "engine/collecting/webhook_inbox.py::WebhookInbox.note",
+                "engine/collecting/notice_desk.py::NoticeDesk.note",
                 "engine/collecting/notice_queue.py::NoticeQueue.came",
                 "engine/collecting/webhook_inbox.py::WebhookInbox.serve",
                 "engine/collecting/webhook_inbox.py::WebhookInbox._poll",

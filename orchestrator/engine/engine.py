@@ -77,6 +77,7 @@ class Engine:
             beat=self.heart.beat,
             watch_every_s=dependencies.watch_every_s,
         )
+        self.commands.watch.subscribe(self.listener.inbox.look)
         self.maintenance = Maintenance(
             ledger,
             dependencies,
@@ -160,7 +161,7 @@ class Engine:
         """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
         fresh = await self.endpoints.begin()
         recovered = await self.maintenance.janitor.recover(fresh)
-        await self.listener.inbox.recover()
+        self.listener.inbox.look()
         return recovered
 
     async def keep_up(self) -> None:

@@ -23,7 +23,7 @@ OUTPUT = rb'{"text":"a\u0000b"}'
 
 
 async def notices_of(ledger: Ledger) -> list[Notice]:
-    return [notice for _, notice in await ledger.jobs.notices.after(after=0, most=100, bytes_max=1 << 20)]
+    return (await ledger.jobs.notices.after(0, most=100, bytes_max=1 << 20)).notices
 
 
 async def test_a_nul_in_what_a_worker_says_holds_nothing_up(open_file: OpenLedger) -> None:

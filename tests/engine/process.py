@@ -132,7 +132,7 @@ class Process:
         )
         self.listener: ASGIApp = listener_application(
             engine.listener.webhooks
-            or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
+            or Webhooks(key=KEY, sink=engine.listener.desk, clock=self.clock)  # which nobody told the service of
         )
 
     async def begin(self) -> Recovered:

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import hmac
 import re
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,10 @@ SELF_TESTS: Final = range(9 * 10**17, 10**18)
 _TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{32})")
 
 
+NoticeKey: TypeAlias = tuple[int, str]
+"""A submission, and what was told of it; "" for a hint."""
+
+
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """One webhook with a valid token. `record` is None when its body was unusable: then it is only a hint.
 
@@ -40,6 +44,16 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     submission: int
     received_at: int
     record: Record | None
+
+    @property
+    def key(self) -> NoticeKey:
+        """What tells it from every other one: whatever has the same says the same."""
+        return self.submission, "" if self.record is None else self.record.status
+
+    @property
+    def bytes(self) -> int:
+        """Those of its output."""
+        return 0 if self.record is None else len(self.record.output or b"")
 
 
 class NoticeSink(Protocol):

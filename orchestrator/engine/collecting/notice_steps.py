@@ -21,7 +21,7 @@ from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, verdict_of
-from orchestrator.core.service.webhook_token import Notice
+from orchestrator.core.service.webhook_token import Notice, NoticeKey
 from orchestrator.engine.collecting.result_steps import kept_outcome, on_completed, on_finished
 from orchestrator.engine.collecting.validation_pool import Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -42,6 +42,9 @@ class SortedOut:
 
     settled: list[Settled] = field(default_factory=list)
     again: list[Notice] = field(default_factory=list)
+    later: set[NoticeKey] = field(default_factory=set)
+    """Those that come back by themselves: what they wait for is still to come."""
+
     foreign: list[tuple[int, Notice]] = field(default_factory=list)
     """Notices that are about other jobs, and whose runs they were said to be of: they say nothing of anybody."""
 

@@ -1,7 +1,7 @@
-"""Deals with what webhooks told: notes it durably, answers at once, drops what it has twice, and decides afterwards.
+"""Deals with what webhooks told: drops what it has twice, and decides.
 
-An outside event does not act. The listener calls `note`, which returns when the notice is durable; later the notices
-are gone through in batches, each against the job as it is then (`engine.collecting.notice_steps`).
+An outside event does not act. The listener notes it (`engine.collecting.notice_desk`); later the notices of an engine's
+endpoints are gone through in batches, each against the job as it is then (`engine.collecting.notice_steps`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from orchestrator.core.jobs.segments import SegmentProgress, segment_end
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
-from orchestrator.core.service.webhook_token import Notice
+from orchestrator.core.service.webhook_token import Notice, NoticeKey
 from orchestrator.engine.collecting.chunk_results import ChunkResults
-from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue
+from orchestrator.engine.collecting.notice_queue import EARLY_US, NoticeQueue
 from orchestrator.engine.collecting.notice_steps import (
     COMPLETED,
     Instead,
@@ -45,15 +45,13 @@ GATHER_S: Final = 0.02
 
 IDLE_S: Final = 5.0
 
-_Key = tuple[int, str]
-
 
 class WebhookInbox:
-    """Of one process: a `NoticeSink` for the listener, and the one who works through what it took.
+    """Of one engine: works through the notices of its `endpoints`, which wait in `queue`.
 
-    Notices wait in a `NoticeQueue`. `progress` of runs counts submissions that turned out to be one too
-    many; `owed` is woken when one that is owed a `/cancel` can be named at last. An output that `validators` look
-    at leaves the line meanwhile, so that the others do not wait; `launch` runs what does that.
+    `progress` of runs counts submissions that turned out to be one too many; `owed` is woken when one that is owed a
+    `/cancel` can be named at last. An output that `validators` look at leaves the line meanwhile, so that the others do
+    not wait; `launch` runs what does that.
     """
 
     def __init__(
@@ -65,21 +63,20 @@ class WebhookInbox:
         launch: Callable[[Request], None],
         progress: Mapping[int, Progress],
         owed: Subscribers,
-        waiting_max: int = WAITING_MAX,
-        bytes_max: int = BYTES_MAX,
+        queue: NoticeQueue,
     ) -> None:
         self._ledger = ledger
         self._endpoints = endpoints
         self._validators = validators
         self._launch = launch
-        self._in_validation: dict[_Key, Notice] = {}
-        self._validations: dict[_Key, Validation] = {}
-        self._steps: dict[_Key, list[Transition]] = {}
+        self._in_validation: dict[NoticeKey, Notice] = {}
+        self._validations: dict[NoticeKey, Validation] = {}
+        self._steps: dict[NoticeKey, list[Transition]] = {}
         """Of the rows of chunks, by what tells of them."""
 
         self._progress = progress
         self._owed = owed
-        self._queue = NoticeQueue(ledger, waiting_max=waiting_max, bytes_max=bytes_max)
+        self._queue = queue
         self._polling = anyio.Lock()
         self._wakeup = Wakeup()
 
@@ -88,17 +85,15 @@ class WebhookInbox:
         """How many notices are held in memory."""
         return len(self._queue)
 
-    async def note(self, notice: Notice) -> None:
-        """Makes `notice` durable; raises `StorageError` when it could not be."""
-        await self._ledger.writer.record_notice(notice)
-        self._queue.came(notice, beside=len(self._in_validation))
+    def came(self, notice: Notice) -> None:
+        """`notice` is durable, and may be of our endpoints."""
+        self._queue.came(notice)
         self._wakeup.wake()
 
-    async def recover(self) -> int:
-        """Will take up the notices that an earlier process did not get to; returns how many."""
-        self._queue.read_all()
+    def look(self) -> None:
+        """Will take up the notices that are in the ledger: of an earlier process, or of another listener."""
+        self._queue.look()
         self._wakeup.wake()
-        return await self._ledger.jobs.notices.count()
 
     async def catch_up(self) -> None:
         """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
@@ -117,19 +112,22 @@ class WebhookInbox:
             await self._validators.room()
             batch = await self._queue.batch()
             if not batch and self._queue.has_unread:
-                return 0.0
+                return GATHER_S
             if not batch:
                 return EARLY_US / SECOND_US if self._queue.has_early else IDLE_S
-            again = await self._go_through(batch)
-            for notice in again:
+            sorted_out = await self._go_through(batch)
+            for notice in sorted_out.again:
                 self._queue.add(notice)
-            for key in {_key(notice) for notice in batch} - {_key(notice) for notice in again}:
-                self._validations.pop(key, None)
+            kept = sorted_out.later.union(notice.key for notice in sorted_out.again)
+            for notice in batch:
+                if notice.key not in kept:
+                    self._validations.pop(notice.key, None)
+                    self._queue.leave(notice)
             return GATHER_S
 
     def _validate(self, notice: Notice, job: Job, endpoint: Endpoint, *, in_chunk: bool) -> None:
         """Has the output judged, and the notice come back with what was found."""
-        key, record = _key(notice), notice.record
+        key, record = notice.key, notice.record
         if record is None or key in self._in_validation:
             return
         self._in_validation[key] = notice
@@ -150,7 +148,7 @@ class WebhookInbox:
         self._launch(validate)
 
     def _is_to_be_validated(self, notice: Notice, job: Job, *, in_chunk: bool) -> bool:
-        if not completes(notice) or _key(notice) in self._validations:
+        if not completes(notice) or notice.key in self._validations:
             return False
         if in_chunk:  # each of its rows may want its part, once it is known what the service calls it
             return job.state is not State.UNCERTAIN
@@ -166,8 +164,8 @@ class WebhookInbox:
             return True
         return not completes(notice) and (notice.submission, COMPLETED) in self._in_validation
 
-    async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
-        """Acts on a batch; returns the notices whose job changed under our hands.
+    async def _go_through(self, batch: Sequence[Notice]) -> SortedOut:
+        """Acts on a batch; returns what it came to, with the notices whose job changed under our hands.
 
         A job that is announced as COMPLETED and as FAILED has a result: what announces one goes first.
         """
@@ -178,15 +176,17 @@ class WebhookInbox:
             if job is None:
                 sorted_out.settled.append(Settled(notice))
             elif (endpoint := self._endpoints.get(found.endpoint_of[notice.submission])) is None:
-                pass  # it stays in the ledger for the process that will serve that endpoint
+                pass  # it stays in the ledger for the engine that will serve that endpoint
             elif job.id in sorted_out.by_job or job.id in sorted_out.late:
                 sorted_out.again.append(notice)  # one step for each job and batch
             elif _is_foreign(notice, job, found, endpoint):
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
                 self._queue.add_early(notice)
+                sorted_out.later.add(notice.key)
             elif self._is_to_be_validated(notice, job, in_chunk=(in_chunk := notice.submission in found.chunks)):
                 self._validate(notice, job, endpoint, in_chunk=in_chunk)
+                sorted_out.later.add(notice.key)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
@@ -195,11 +195,12 @@ class WebhookInbox:
         taken, settled = sorted_out.taken, sorted_out.settled
         foreign = [Settled(notice) for _, notice in sorted_out.foreign]
         if not taken and not settled and not foreign:
-            return sorted_out.again
+            return sorted_out
         applied = await self._ledger.writer.apply(taken, settled=[*settled, *foreign])
         self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
         stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
-        return list(dict.fromkeys([*sorted_out.again, *stale]))
+        sorted_out.again = list(dict.fromkeys([*sorted_out.again, *stale]))
+        return sorted_out
 
     async def _standings(self, found: Submitted) -> Mapping[int, SegmentProgress]:
         """How far the jobs that are resumable have come."""
@@ -219,7 +220,7 @@ class WebhookInbox:
 
     def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: SortedOut) -> None:
         """What one notice comes to."""
-        if steps := self._steps.pop(_key(notice), None):
+        if steps := self._steps.pop(notice.key, None):
             self._take_steps(notice, job, found, steps, into)
             return
         standing = into.standings.get(job.id)
@@ -228,7 +229,7 @@ class WebhookInbox:
             endpoint,
             notice,
             job,
-            validation=self._validations.get(_key(notice), GOOD),
+            validation=self._validations.get(notice.key, GOOD),
             cancel_why=found.cancel_why.get(notice.submission),
             end=end,
             in_chunk=notice.submission in found.chunks,
@@ -261,7 +262,7 @@ class WebhookInbox:
         self, notice: Notice, lead: Job, found: Submitted, steps: Sequence[Transition], into: SortedOut
     ) -> None:
         """What the result of a chunk comes to, whose first row is `lead`."""
-        del self._validations[_key(notice)]  # should they be stale, it is looked at anew
+        del self._validations[notice.key]  # should they be stale, it is looked at anew
         ours = [step.before.id for step in steps]
         if not into.by_job.keys().isdisjoint(ours):
             into.again.append(notice)
@@ -297,11 +298,6 @@ class WebhookInbox:
             if job is not None and endpoint is not None and record is not None and record.status in TERMINAL_STATUSES:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
                 endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)
-
-
-def _key(notice: Notice) -> _Key:
-    """What tells it from every other one."""
-    return notice.submission, "" if notice.record is None else notice.record.status
 
 
 def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> bool:

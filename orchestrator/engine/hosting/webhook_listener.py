@@ -7,6 +7,8 @@ from msgspec.structs import asdict
 
 from orchestrator.core.service.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.service.webhook_token import TOKEN_CHARS_MAX, hook_url
+from orchestrator.engine.collecting.notice_desk import NoticeDesk
+from orchestrator.engine.collecting.notice_queue import NoticeQueue
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
@@ -47,7 +49,10 @@ class WebhookListener:
             launch=groups.launch,
             progress=endpoints.retries.progress,
             owed=endpoints.owed,
+            queue=NoticeQueue(ledger, endpoints.endpoints),
         )
+        self.desk = NoticeDesk(ledger)
+        self.desk.add(self.inbox)
         self._outer = groups.outer
         self._server: Listening | None = None
         self.webhook: Webhook | None = None
@@ -70,7 +75,7 @@ class WebhookListener:
 
         public = None if public_url is None else webhook_base_url(public_url)
         prefix = path_prefix(public) if public else ""
-        self.webhooks = Webhooks(key=key, sink=self.inbox, clock=dependencies.clock, prefix=prefix, scrub=scrub)
+        self.webhooks = Webhooks(key=key, sink=self.desk, clock=dependencies.clock, prefix=prefix, scrub=scrub)
         self._server = dependencies.listener(listener_application(self.webhooks), parse_address(listen))
         self.webhook = Webhook(key, public or webhook_base_url(self._server.url))
 

@@ -29,10 +29,11 @@ OWN_INDEXES: Final[Mapping[str, str]] = {
     "jobs_claimable": "jobs (run_id, endpoint_id, due_at, priority DESC, (id + 0)) WHERE state = 'queued'",
     "jobs_of_trouble": "jobs (run_id, trouble, id) WHERE (state = 'cancelled' OR state = 'failed')",
     "jobs_given_up_by_number": "jobs (run_id, state, id) WHERE (state = 'cancelled' OR state = 'failed')",
+    "notices_of_endpoint": "notices (endpoint_id, id)",
 }
 """Those that are other ones here. The first ends as its questions go on (`expressions.not_by_key`). The others are the
-server's alone, which takes four times as long as SQLite to go through the jobs of a run; they are paid for by the steps
-that end one by a failure.
+server's alone. It takes four times as long as SQLite to go through the jobs of a run, which the steps pay for that end
+one by a failure; and only there may notices pile up of endpoints that nobody works at, beside those of others.
 """
 
 WRITERS: Final = (

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0048"
+SCHEMA_VERSION: Final = "0050"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -406,6 +406,7 @@ notices = Table(
     Column("error", TEXT),
     Column("delay_ms", INTEGER),
     Column("execution_ms", INTEGER),
+    Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its submission's; 0: nobody knows that one
     UniqueConstraint("submission_id", "status", name="notices_once"),
 )
 

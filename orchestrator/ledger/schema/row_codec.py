@@ -95,14 +95,15 @@ def is_taken_in(run: Any) -> ColumnElement[bool]:
 
 
 def notice_row(notice: Notice) -> dict[str, Any]:
-    """The row of `notices` that keeps `notice`."""
+    """The row of `notices` that keeps `notice`; `of` is the submission whose endpoint it is about."""
     record = notice.record
     output, packed = pack(record.output if record else None)
     return {
         "submission_id": notice.submission,
+        "of": notice.submission,
         "received_at": notice.received_at,
         "remote_id": record.remote_id if record else None,
-        "status": record.status if record else "",
+        "status": notice.key[1],
         "output": output,
         "packed": packed,
         "error": record.error if record else None,

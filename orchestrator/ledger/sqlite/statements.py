@@ -63,8 +63,7 @@ class SQLiteMany:
         sql, tuple_of = str(compiled), itemgetter(*compiled.positiontup)
         if not isinstance(self._statement, Insert):
             return sql, None, tuple_of
-        row = f"({', '.join('?' * len(compiled.positiontup))})"
-        assert sql.endswith(f"VALUES {row}")
+        row = sql.partition(" VALUES ")[2]
         return sql, sql + f", {row}" * (ROWS_AT_ONCE - 1), tuple_of
 
 

@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import TEXT, delete, literal_column, select, update
+from sqlalchemy import INTEGER, TEXT, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.expressions import unindexed
-from orchestrator.ledger.schema.job_tables import jobs, notices
+from orchestrator.ledger.schema.job_tables import jobs, notices, submissions
 from orchestrator.ledger.schema.row_codec import notice_row
 from orchestrator.ledger.statements import ROWS, Many, batch_of, field, insert_new
 
-_NOTE = Many(insert_new(notices).inline(), *(column.name for column in notices.c if column.name != "id"))
+_ENDPOINT = select(submissions.c.endpoint_id).where(submissions.c.id == bindparam("of", type_=INTEGER))
+_NOTE = Many(
+    insert_new(notices).values(endpoint_id=func.coalesce(_ENDPOINT.scalar_subquery(), literal_column("0"))).inline(),
+    *(column.name for column in notices.c if column.name not in ("id", "endpoint_id")),
+)
 
 
 async def notices_add(connection: AsyncConnection, added: Sequence[Notice]) -> None:
@@ -23,8 +27,7 @@ async def notices_add(connection: AsyncConnection, added: Sequence[Notice]) -> N
 
 async def notices_delete(connection: AsyncConnection, dealt_with: Sequence[Notice]) -> None:
     """Forgets these notices, and no other of the same submission that came in between."""
-    rows = [(notice.submission, notice.record.status if notice.record else "") for notice in dealt_with]
-    await connection.execute(_NOTICES_DELETE, batch_of(rows))
+    await connection.execute(_NOTICES_DELETE, batch_of(notice.key for notice in dealt_with))
 
 
 _NOTICES_DELETE = delete(notices).where(

@@ -88,7 +88,4 @@ def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
     for step in (each for lead in steps for each in (lead, *lead.riders)):
         if step.outcome is not None and step.outcome.output is not None:
             held += len(step.outcome.output)
-    for note in notes:
-        if note.record is not None and note.record.output is not None:
-            held += len(note.record.output)
-    return held
+    return held + sum(note.bytes for note in notes)

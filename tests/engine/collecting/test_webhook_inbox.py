@@ -7,9 +7,13 @@ import httpx
 import pytest
 
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.service.webhook_token import token
+from orchestrator.core.service.job_record import Record
+from orchestrator.core.service.webhook_token import Notice, token
+from orchestrator.engine.collecting.notice_desk import NoticeDesk
+from orchestrator.engine.collecting.notice_queue import NoticeQueue
 from orchestrator.engine.collecting.webhook_inbox import IDLE_S, WebhookInbox
 from orchestrator.engine.runtime.subscribers import Subscribers
+from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
@@ -27,6 +31,7 @@ from tests.engine.scripted import (
     numbered,
     says,
 )
+from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -72,7 +77,7 @@ async def test_a_webhook_that_comes_twice_and_once_more_late_changes_nothing(tmp
         assert await tell(p, submission, FAILED) == 200
         await anyio.sleep(10)
         assert await p.story() == ["claimed", "accepted", "completed"]
-        assert await p.inbox.recover() == 0  # no notice is left behind
+        assert await p.ledger.jobs.notices.count() == 0  # no notice is left behind
 
 
 async def test_a_failure_told_by_webhook_is_retried_and_a_late_repetition_does_not_fail_the_second_attempt(
@@ -159,7 +164,7 @@ async def test_a_failure_without_a_usable_id_cannot_adopt(tmp_path: Path) -> Non
         await tell(p, await submission_of(p), says("FAILED", "../purge-queue"))
         await anyio.sleep(1)
         assert (await p.job()).state is State.UNCERTAIN
-        assert await p.inbox.recover() == 0
+        assert await p.ledger.jobs.notices.count() == 0
 
 
 @pytest.mark.parametrize("record", [COMPLETED, FAILED])
@@ -268,7 +273,7 @@ async def test_a_notice_whose_job_changed_under_our_hands_is_tried_again(tmp_pat
         assert story.count("retried failed") == 1, f"seed {seed}"
         assert story[-3:] == ["claimed", "accepted", "completed"], f"seed {seed}"
         await anyio.sleep(1)
-        assert await p.inbox.recover() == 0
+        assert await p.ledger.jobs.notices.count() == 0
 
 
 async def test_what_a_dead_process_noted_is_dealt_with_by_the_next_one(tmp_path: Path) -> None:
@@ -277,7 +282,7 @@ async def test_what_a_dead_process_noted_is_dealt_with_by_the_next_one(tmp_path:
         await p.until(State.OUTSTANDING, 3)
         for n in (1, 2):
             assert await tell(p, await submission_of(p, n), says("COMPLETED", f"r-{n}", output=n)) == 200
-        assert len(await p.ledger.jobs.notices.after(after=0, most=9, bytes_max=1_000)) == 2, "answered, so durable"
+        assert await p.ledger.jobs.notices.count() == 2, "answered, so durable"
     transport = Scripted(status=lambda asked: says("COMPLETED", asked.remote_id, output=int(asked.remote_id[2:])))
     async with process(tmp_path / "db", transport, webhooks=True) as p:
         await p.begin()
@@ -298,10 +303,11 @@ async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
             launch=p.task_pool.launch,
             progress={},
             owed=Subscribers(),
-            waiting_max=waiting_max,
-            bytes_max=bytes_max,
+            queue=NoticeQueue(p.ledger, p.endpoints, waiting_max=waiting_max, bytes_max=bytes_max),
         )
-        p.listener = listener_application(Webhooks(key=KEY, sink=p.inbox, clock=p.clock))
+        desk = NoticeDesk(p.ledger)
+        desk.add(p.inbox)
+        p.listener = listener_application(Webhooks(key=KEY, sink=desk, clock=p.clock))
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING, n_max)
         submissions = [await submission_of(p, n) for n in range(1, n_max + 1)]
@@ -313,7 +319,7 @@ async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
         await p.start("inbox")
         await p.finish()
         await anyio.sleep(1)
-        assert await p.inbox.recover() == 0
+        assert await p.ledger.jobs.notices.count() == 0
         assert 0 < held <= 3
 
 
@@ -337,7 +343,7 @@ async def test_a_notice_of_a_submission_that_nobody_knows_is_forgotten(tmp_path:
         await p.start("inbox")
         assert await tell(p, 7) == 200
         await anyio.sleep(1)
-        assert await p.inbox.recover() == 0
+        assert await p.ledger.jobs.notices.count() == 0
         assert await p.inbox._poll() == IDLE_S
 
 
@@ -351,3 +357,81 @@ async def test_a_webhook_that_says_completed_without_output_is_a_failure_where_o
         await tell(p, await submission_of(p), says("COMPLETED"))
         await p.finish()
         assert [failure.trouble for failure in await p.failures()] == ["invalid_output"]
+
+
+async def told(ledger: Ledger, submission: int, n: int, at: int) -> None:
+    """Another listener notes the result of job `n`."""
+    record = Record(remote_id=f"r-{n}", status="COMPLETED", output=b"%d" % n, execution_ms=20)
+    await ledger.writer.record_notice(Notice(submission=submission, received_at=at, record=record))
+
+
+async def test_what_a_listener_elsewhere_has_noted_counts_within_a_second(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    async with (
+        process(path, Scripted(run=numbered()), webhooks=True, watch_every_s=0.25) as p,
+        command_ledger(path, clock=p.clock, connect=async_creator(path)) as elsewhere,
+    ):
+        await p.begin()
+        await p.until(State.OUTSTANDING)
+        await anyio.sleep(7)
+        await told(elsewhere, await submission_of(p), 1, p.clock.now())
+        noted_s = anyio.current_time()
+        await p.until_event(lambda step: step.event is Event.COMPLETED)
+        assert anyio.current_time() - noted_s < 1
+        assert await p.ledger.jobs.notices.count() == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_comes_while_the_ledger_is_looked_into_counts_once(tmp_path: Path, seed: int) -> None:
+    chance, n_max = random.Random(seed), 30
+    transport = Scripted(run=numbered())
+    async with process(
+        tmp_path / "db", transport, webhooks=True, jobs=n_max, delay=lambda: chance.uniform(0, 0.02)
+    ) as p:
+        await p.start("dispatcher", "inbox")
+        await p.until(State.OUTSTANDING, n_max)
+        health = p.endpoint.estimates.webhook_health
+        for _ in range(n_max):
+            health.observe(finished=True, arrived=False)
+        async with anyio.create_task_group() as telling:
+            for n in range(1, n_max + 1):
+                job = await p.job(n)
+                assert job.remote_id is not None
+                record = says("COMPLETED", job.remote_id, output=1, executionTime=20)
+                telling.start_soon(tell, p, await submission_of(p, n), record)
+                p.inbox.look()
+                await anyio.sleep(chance.uniform(0, 0.01))
+                p.inbox.look()
+        await p.until(State.SUCCEEDED, n_max)
+        await anyio.sleep(1)
+        assert health.share == pytest.approx(0.5), f"seed {seed}: each counts once"
+        assert await p.ledger.jobs.notices.count() == 0
+
+
+async def test_several_engines_of_a_process_each_take_what_is_of_their_endpoints(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", Scripted(run=numbered()), webhooks=True, jobs=2) as p:
+        others = WebhookInbox(
+            ledger=p.ledger,
+            endpoints={},
+            validators=p.engine.endpoints.validators,
+            launch=p.task_pool.launch,
+            progress={},
+            owed=Subscribers(),
+            queue=NoticeQueue(p.ledger, {}, is_keeper=False),
+        )
+        p.engine.listener.desk.add(others)
+        await p.start("dispatcher")
+        p.taking.start_soon(others.serve)
+        await p.until(State.OUTSTANDING, 2)
+        for n in (1, 2):
+            assert await tell(p, await submission_of(p, n), says("COMPLETED", f"r-{n}", output=n)) == 200
+        assert await tell(p, 7) == 200
+        await anyio.sleep(1)
+        assert await p.ledger.jobs.notices.count() == 3, "none of them is of those that serve no endpoint"
+        await p.start("inbox")
+        await anyio.sleep(1)
+        assert [result.output for result in await p.results()] == [b"1", b"2"]
+        p.engine.listener.desk.remove(others)
+        assert await tell(p, 8) == 200
+        await anyio.sleep(0.05)
+        assert await p.ledger.jobs.notices.count() == 0, "the only one is handed what comes"

@@ -86,7 +86,7 @@ async def test_a_submission_that_ran_after_all_is_counted_once_though_the_other_
             await anyio.sleep(1)
         assert (await p.counts())["paid_twice"] == p.progress.count("paid_twice") == 1
         assert [result.output for result in await p.results()] == [b'"second"']
-        assert await p.inbox.recover() == 0
+        assert await p.ledger.jobs.notices.count() == 0
 
 
 async def test_a_failure_of_a_submission_that_was_given_up_is_paid_too_and_the_other_one_goes_on(

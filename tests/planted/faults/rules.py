@@ -146,7 +146,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is answered before its notice is durable",
-        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox.note",
+        path="orchestrator/engine/collecting/notice_desk.py::NoticeDesk.note",
         old="await self._ledger.writer.record_notice(notice)",
         new="",
         tests=(
