@@ -1,11 +1,11 @@
-"""A network between a ledger and its server that does what networks do: it cuts, resets, swallows, refuses, delays, and
-all of that at the worst moment, the COMMIT.
+"""A network between a ledger and its server, or a process and the service, that does what networks do: it cuts, resets,
+swallows, refuses, delays, and all of that at the worst moment, the COMMIT.
 """
 
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from enum import StrEnum, auto
 from typing import Final
@@ -17,6 +17,9 @@ from anyio.streams.stapled import MultiListener
 
 COMMIT: Final = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """The message by which a ledger commits; it waits for all answers before, so nothing else travels with it."""
+
+BEGIN: Final = b"BEGIN"
+"""Stands in the message by which a transaction begins that writes, or that sees several questions at once."""
 
 CHUNK: Final = 65_536
 _GONE: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -42,11 +45,36 @@ class AtCommit(StrEnum):
     """It is carried out, and nobody is told."""
 
 
+class Halt:
+    """A client that falls silent in the midst of a transaction: what it sent before has arrived, what comes then is on
+    its way until `goes_on` is set. `then` is called at that moment.
+    """
+
+    def __init__(self, then: Callable[[], object], *, at_commit: bool) -> None:
+        """Either before its COMMIT, so that it holds all of its locks, or when half of another message has arrived."""
+        self.at_commit = at_commit
+        self.has_come = anyio.Event()
+        self.goes_on = anyio.Event()
+        self._then = then
+
+    def is_at(self, data: bytes, *, in_transaction: bool) -> bool:
+        """Whether this is the moment, when `data` is to be sent."""
+        return in_transaction and (data == COMMIT) is self.at_commit and len(data) > 1 and not self.has_come.is_set()
+
+    async def wait(self) -> None:
+        """That is the moment."""
+        self.has_come.set()
+        self._then()
+        await self.goes_on.wait()
+
+
 class Proxy:
-    """Between clients and the server at `url`. What becomes of commits is drawn from `at_commit`; then all pass."""
+    """Between clients and the server at `url`, of PostgreSQL or of HTTP. What becomes of commits is drawn from `at_commit`;
+    then all pass.
+    """
 
     def __init__(self, url: str, tasks: TaskGroup, at_commit: Iterable[AtCommit] = ()) -> None:
-        self._url = url
+        self.leads_to = url
         self._tasks = tasks
         self.at_commit = iter(at_commit)
         self.commits = 0
@@ -57,6 +85,12 @@ class Proxy:
 
         self.is_swallowing = False
         """Nothing that is sent arrives, and nobody is told."""
+
+        self.delay_s = 0.0
+        """So much later arrives whatever travels."""
+
+        self.halt: Halt | None = None
+        """What becomes of whoever is the first to come to that moment."""
 
         self.goes_on = anyio.Event()
         """Nothing travels until this is set, also not what ends a connection; then all arrives in its order."""
@@ -69,8 +103,10 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """That of the database as it is reached through here."""
-        parts = urlsplit(self._url)
+        """That of the server, or of the database, as it is reached through here."""
+        parts = urlsplit(self.leads_to)
+        if parts.scheme == "http":
+            return parts._replace(netloc=f"127.0.0.1:{self._port}").geturl()
         query = {name: values[0] for name, values in parse_qs(parts.query).items() if name not in ("host", "port")}
         user = (parts.username or "") + (f":{parts.password}" if parts.password else "")
         at = f"{user}@127.0.0.1:{self._port}"
@@ -98,6 +134,11 @@ class Proxy:
         for line in tuple(self._lines):
             line.cut(reset=reset)
 
+    def fall_silent(self) -> None:
+        """Nothing comes over the connections that there are any more, and their ends are told to nobody."""
+        for line in self._lines:
+            line.is_dead = True
+
     async def _carry(self, client: SocketStream) -> None:
         self.connections += 1
         self._has_come_back.set()
@@ -114,7 +155,11 @@ class Proxy:
             await anyio.aclose_forcefully(client)
 
     async def _between(self, line: "_Line") -> None:
-        answers, server = await self._reached()
+        try:
+            answers, server = await self._reached()
+        except OSError:
+            line.cut(reset=True)
+            return
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._questions, line, server)
@@ -125,12 +170,29 @@ class Proxy:
     async def _questions(self, line: "_Line", server: asyncio.StreamWriter) -> None:
         try:
             while data := await line.client.receive():
-                await self.goes_on.wait()
+                await self._travels()
+                line.is_in_transaction = line.is_in_transaction or BEGIN in data
+                if self.halt is not None and self.halt.is_at(data, in_transaction=line.is_in_transaction):
+                    data = await self._halted(self.halt, server, data)
+                line.is_in_transaction = line.is_in_transaction and data != COMMIT
                 line.is_dead = line.is_dead or self.is_swallowing
                 if not line.is_dead and (data != COMMIT or await self._passes(line, server)):
                     server.write(data)
         except _GONE:
             line.end()
+
+    async def _travels(self) -> None:
+        if self.delay_s:
+            with anyio.move_on_after(self.delay_s):
+                await anyio.sleep_forever()
+        await self.goes_on.wait()
+
+    async def _halted(self, halt: Halt, server: asyncio.StreamWriter, data: bytes) -> bytes:
+        """What is still to be sent of `data` afterwards."""
+        half = 0 if halt.at_commit else len(data) // 2
+        server.write(data[:half])
+        await halt.wait()
+        return data[half:]
 
     async def _passes(self, line: "_Line", server: asyncio.StreamWriter) -> bool:
         """Whether a COMMIT arrives now."""
@@ -153,7 +215,7 @@ class Proxy:
     async def _answers(self, line: "_Line", server: asyncio.StreamReader) -> None:
         try:
             while data := await server.read(CHUNK):
-                await self.goes_on.wait()
+                await self._travels()
                 if line.fate is AtCommit.UNANSWERED:
                     line.cut(reset=True)
                 line.is_dead = line.is_dead or self.is_swallowing or line.fate is AtCommit.ANSWER_SWALLOWED
@@ -164,7 +226,7 @@ class Proxy:
         line.end()
 
     async def _reached(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        parts = urlsplit(self._url)
+        parts = urlsplit(self.leads_to)
         host, port = parse_qs(parts.query).get("host", [parts.hostname or ""])[0], parts.port or 5432
         if host.startswith("/"):
             return await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
@@ -180,6 +242,7 @@ class _Line:
         self.fate: AtCommit | None = None
         """Of the last commit on it."""
 
+        self.is_in_transaction = False
         self.is_dead = False
         """Nothing comes over it any more, and nobody is told."""
 

@@ -71,6 +71,10 @@ class Service:
         told: dict[str, Any] = self._ask("/log")
         return told
 
+    def senders(self, after: int = 0) -> list[tuple[float, str, str]]:
+        """When each request came, whose key it bore and which operation it was, without the first so many."""
+        return [(at, key, operation) for at, key, operation in self._ask(f"/senders/{after}")["senders"]]
+
     def accepted(self) -> list[Any]:
         """The inputs of all accepted submissions, in order."""
         inputs: list[Any] = self.log()["accepted"]
@@ -179,6 +183,13 @@ class Program:
                 return found
             self._hear()
         raise AssertionError(f"never said {text!r}, but: {self._said(self._process.stderr)}")
+
+    @property
+    def said(self) -> str:
+        """What it has said until now."""
+        while self._open.get_map() and self._open.select(timeout=0):
+            self._hear()
+        return self._said(self._process.stderr)
 
     def signal(self, number: int) -> None:
         """Sends it a signal."""

@@ -2,10 +2,11 @@
 
     python tests/system/service.py <<< '{"hold": true}'
 
-The first line of its standard input is a JSON object with fields of `Options`. The process prints its port and serves until its standard input
-ends, whatever becomes of its clients. Beside `/v2/{endpoint}/…` it has three paths of its own for the test: `GET /log`
-(what it has seen), `GET /wait/{counter}/{n}` (answers once the counter has come so far) and `POST /options` (changes
-some of them; what was held is let go when nothing is held any more).
+The first line of its standard input is a JSON object with fields of `Options`. The process prints its port and serves
+until its standard input ends, whatever becomes of its clients. Beside `/v2/{endpoint}/…` it has four paths of its own for
+the test: `GET /log` (what it has seen), `GET /senders/{n}` (who has sent, from that number on), `GET /wait/{counter}/{n}`
+(answers once the counter has come so far) and `POST /options` (changes some of them; what was held is let go when nothing
+is held any more).
 
 It imports nothing of the program: what is written here is the contract, read a third time.
 """
@@ -118,6 +119,7 @@ class Service:
                 headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 method, path, _ = request.split(" ")
+                path = path.removeprefix(f"http://{headers.get('host')}")  # as a proxy is told it
                 answer = await self.answer(method, path, headers, body)
                 if answer is None:
                     return
@@ -137,30 +139,43 @@ class Service:
         match method, *path.strip("/").split("/"):
             case _, "v2", endpoint, operation, *rest:
                 self.count(operation)
-                key = headers.get("authorization", "").removeprefix("Bearer ")
-                if self.options.other_keys:
-                    self.senders.append((anyio.current_time(), key, operation))
-                if key not in (self.options.key, *self.options.other_keys):
-                    return 401, {"error": "unauthorized"}
-                if endpoint not in {self.options.endpoint, self.options.throttled}:
-                    return 404, {"error": "endpoint not found"}
-                if endpoint == self.options.throttled and operation == "health":
-                    return 200, {"jobs": {"inQueue": self.waiting()}, "workers": {"running": 0, "throttled": 2}}
-                if operation.startswith("runsync?"):
-                    return await self.runsync(endpoint, headers, body)
-                return await self.operate(method, endpoint, operation, "/".join(rest), headers, body)
+                return await self.served(method, endpoint, operation, "/".join(rest), headers, body)
+            case "GET", "senders", number:
+                return 200, {"senders": self.senders[int(number) :]}
             case "GET", "wait", counter, number:
-                while self.counted[counter] < int(number):
-                    await self.progress.wait()
+                await self.wait(counter, int(number))
             case "POST", "options":
                 self.change(json.loads(body))
             case _:
                 pass  # GET /log
+        return 200, self.log()
+
+    async def wait(self, counter: str, number: int) -> None:
+        while self.counted[counter] < number:
+            await self.progress.wait()
+
+    def log(self) -> dict[str, Any]:
         stores = [job.body["s3Config"] for job in self.jobs.values() if "s3Config" in job.body]
-        return 200, {
+        return {
             "accepted": self.accepted, "answered": self.answered, "counted": self.counted, "stores": stores,
             "senders": self.senders,
         }  # fmt: skip
+
+    async def served(
+        self, method: str, endpoint: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes
+    ) -> tuple[int, dict[str, Any]] | None:
+        key = headers.get("authorization", "").removeprefix("Bearer ")
+        if self.options.other_keys:
+            self.senders.append((anyio.current_time(), key, operation))
+        if key not in (self.options.key, *self.options.other_keys):
+            return 401, {"error": "unauthorized"}
+        if endpoint not in {self.options.endpoint, self.options.throttled}:
+            return 404, {"error": "endpoint not found"}
+        if endpoint == self.options.throttled and operation == "health":
+            return 200, {"jobs": {"inQueue": self.waiting()}, "workers": {"running": 0, "throttled": 2}}
+        if operation.startswith("runsync?"):
+            return await self.runsync(endpoint, headers, body)
+        return await self.operate(method, endpoint, operation, remote_id, headers, body)
 
     async def operate(
         self, method: str, endpoint: str, operation: str, remote_id: str, headers: dict[str, str], body: bytes

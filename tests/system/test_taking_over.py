@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator
 import anyio
 import pytest
 
-from tests.failover.scene import LIMITS, NAMES, PATIENCE_S, Ended, Fault, key_of, scene
+from tests.failover.campaign import Campaign, Ended
+from tests.failover.database import Database
+from tests.failover.world import world
 from tests.postgres.databases import Databases
-from tests.system.processes import Desk, Service
+from tests.system.processes import FAST, Desk, Service, looks
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+LOADED_S = 5.0
+JOBS = 20
 
 
 @pytest.fixture
@@ -23,34 +28,34 @@ def url(durable_databases: Databases) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize(
-    ("fault", "lasts_s", "jobs"),
-    [
-        (Fault.ASKED, 0, 40),
-        pytest.param(Fault.KILLED, 0, 160, marks=pytest.mark.slow),
-        pytest.param(Fault.STOPPED, 12, 160, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("fault", ["asked", "killed", "stopped:8", "half-a-message:8"])
 def test_one_that_stands_by_takes_the_place_of_one_that_is_gone(
-    desk: Desk, services: Callable[..., Service], url: str, fault: Fault, lasts_s: float, jobs: int
+    desk: Desk, service: Service, url: str, fault: str
 ) -> None:
-    service = services(other_keys=[key_of(name) for name in NAMES])
-
     async def gone_through() -> Ended:
-        async with scene(desk, service, url, jobs=jobs) as at:
-            return await at.go_through(fault, lasts_s, after=jobs // 4)
+        async with world(desk, service, Database.at(url), launch=desk.launch) as there:
+            campaign = Campaign(there, LOADED_S)
+            await there.begin()
+            await campaign.meet(fault, is_last=True)
+            return await campaign.end(is_whole=False)
 
-    assert anyio.run(gone_through).faults() == []
+    ended = anyio.run(gone_through)
+    assert ended.wrong() == []
 
 
-@pytest.mark.slow
-def test_a_run_whose_place_was_taken_ends_and_says_how_to_follow_it(desk: Desk, service: Service, url: str) -> None:
-    desk.inputs(200)
+def test_a_run_whose_place_was_taken_ends_and_says_how_to_follow_it(
+    desk: Desk, services: Callable[..., Service], url: str
+) -> None:
+    service = services(hold=True)
+    desk.inputs(JOBS)
     ledger = ("--ledger", url, "--serverless-url", service.url)
-    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--output", "results.jsonl", *ledger, *LIMITS)
-    run = desk.start(*command, within_s=PATIENCE_S)
-    service.wait("accepted", 40)
-    beside = desk.start("serve", *ledger, *LIMITS, within_s=PATIENCE_S)
+    command = ("run", "prompts.jsonl", "--endpoint", "ep1", "--output", "results.jsonl", *ledger, *FAST)
+    run = desk.start(*command)
+    for _ in looks():  # what was under way when it is stopped would be uncertain for a minute
+        shown = desk.call("status", "--json", "--ledger", url).summary
+        if shown and shown[0]["jobs"]["outstanding"] == JOBS:
+            break
+    beside = desk.start("serve", *ledger, *FAST)
     beside.until_said("stands by")
     run.signal(signal.SIGSTOP)
     beside.until_said("serving")
@@ -59,8 +64,11 @@ def test_a_run_whose_place_was_taken_ends_and_says_how_to_follow_it(desk: Desk, 
     assert ended.exit_code == 3
     assert "the same command, given again, follows the run there" in ended.stderr
 
-    again = desk.start(*command, within_s=PATIENCE_S).ended()
-    assert again.exit_code == 0, again
-    assert sorted(desk.ids()) == sorted(f"row-{n}" for n in range(200))
+    again = desk.start(*command)
+    service.change(hold=False)
+    followed = again.ended()
+    assert followed.exit_code == 0, followed
+    assert sorted(desk.ids()) == sorted(f"row-{n}" for n in range(JOBS))
+    assert service.counted("accepted") == JOBS
     beside.signal(signal.SIGTERM)
     assert beside.ended().exit_code == 0
