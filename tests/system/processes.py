@@ -197,11 +197,13 @@ class Program:
         self._process.send_signal(number)
 
     def ended(self, within_s: float | None = None, given: str | None = None) -> Verdict:
-        """Waits for its end, and kills it where that does not come. `given` goes to its standard input."""
+        """Waits for its end, and kills it where that does not come. `given` goes to its standard input, unless it was
+        given something before.
+        """
         if within_s is not None:
             self._watchdog.cancel()
             self._watchdog = _watchdog(self._process, within_s)
-        self._give(given or "")
+        self.give(given or "")
         while self._open.get_map():
             self._hear()
         code = self._process.wait()
@@ -215,10 +217,12 @@ class Program:
         assert ended.exit_code == -signal.SIGKILL, ended
         return ended
 
-    def _give(self, text: str) -> None:
+    def give(self, text: str) -> None:
+        """All that its standard input has."""
         assert self._process.stdin is not None
-        with self._process.stdin as stdin, suppress(BrokenPipeError):
-            stdin.write(text.encode())
+        if not self._process.stdin.closed:
+            with self._process.stdin as stdin, suppress(BrokenPipeError):
+                stdin.write(text.encode())
 
     def _hear(self) -> None:
         """Waits for more on either stream; one that has come to its end is closed."""
