@@ -42,7 +42,12 @@ PLAYED: Final[tuple[tuple[str, Callable[[Path], Awaitable[Goal]], float], ...]] 
 """What is played on virtual time, and by how much longer it may take than those that are well need at least."""
 
 
-def pools(jobs: int = MEMBERS * JOBS) -> list[Figure]:
+def pools() -> list[Figure]:
+    """All of it."""
+    return [*members(), *goals()]
+
+
+def members(jobs: int = MEMBERS * JOBS) -> list[Figure]:
     """The submissions a second, what was refused, and the use of a core."""
     with TemporaryDirectory() as name:
         place = ",".join(f"endpoint-{n}" for n in range(MEMBERS))
@@ -64,7 +69,6 @@ def pools(jobs: int = MEMBERS * JOBS) -> list[Figure]:
         figure("of one core", 100 * took.cpu_s / took.wall_s, "%", at_most=CORE_PERCENT_MAX),
         figure("CPU per job", 1000 * took.cpu_s / jobs, "ms"),
         figure("the least busy member's part of what it may take", 100 * min(counts) * MEMBERS / jobs, "%"),
-        *goals(),
     ]
 
 

@@ -80,6 +80,7 @@ output = "captions-{{flow}}.jsonl"
 from = ["caption"]
 needs = "50%"
 command = ["python", "page.py"]
+max-attempts = 2
 """
 
 
@@ -251,7 +252,7 @@ def runs_are_made(desk: Desk, url: str, environ: Mapping[str, str], sweep: Sweep
     command = ("run", "night.jsonl", "--endpoint", "ep1", "--allow-env", "STORE_*", "--json")
     night = (
         *command, "--serverless-url", url, "--output", "out.jsonl", "--max-attempts", "2", "--uncertain-after", "200ms",
-        "--listen", "127.0.0.1:0", "--log-file", "run.log", *notified,
+        "--listen", closed_port(), "--log-file", "run.log", *notified,
     )  # fmt: skip
     killed = desk.start(*night, environ=environ)
     killed.until_said("rows checked")
