@@ -1,6 +1,6 @@
 """The pages of all packages and rooms, with what each says of itself and what it may import, and of all modules.
 
-python -m tests.rooms          writes docs/generated/rooms.md and docs/generated/modules.md
+python -m tests.rooms          writes docs/generated/rooms.md, docs/generated/modules.md and docs/generated/verbs.md
 """
 
 import ast
@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from tests import verbs
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PRODUCT: Final = ROOT / "orchestrator"
@@ -92,3 +94,4 @@ def _sentence(path: Path) -> str:
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     MODULES.write_text(modules_page(), encoding="utf-8")
+    verbs.VERBS.write_text(verbs.page(), encoding="utf-8")

@@ -14,6 +14,7 @@ import pytest
 from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.settings.configuration_file import RUNS, Section
+from tests import verbs
 from tests.architecture import source
 from tests.architecture.source import module
 
@@ -105,6 +106,7 @@ def test_the_doors_are_the_only_way_to_a_connection() -> None:
     assert opened
     assert {place.split(":")[0] for place in opened} == {
         "orchestrator/ledger/postgres/database.py",
+        "orchestrator/ledger/postgres/line.py",
         "orchestrator/ledger/sqlite/database.py",
     }
 
@@ -117,6 +119,28 @@ def test_nothing_but_a_migration_opens_the_file_beside_the_doors() -> None:
         "orchestrator/ledger/sqlite/immutable_file.py",
     }  # the second for the doors
     assert {place.split(":")[0] for place in opened} == ways
+
+
+AROUND: Final = {
+    "orchestrator/ledger/copying/ledger_copy.py",  # for as long as it takes
+    "orchestrator/ledger/ledger.py",  # before anybody works
+    "orchestrator/ledger/postgres/identity/ledger_identity.py",  # a row that no verb knows
+    "orchestrator/ledger/sqlite/database.py",
+    "orchestrator/ledger/transactions/batch_write.py",  # what verbs, steps and notices are written by
+}
+"""Who opens a transaction that writes by itself."""
+
+
+def test_each_verb_says_once_beside_which_others_it_may_go_on_and_nobody_goes_around() -> None:
+    """A transaction is had of `Access.shared` or `Access.alone`, of nothing else."""
+    said = verbs.marked()
+    assert len(said) > 80
+    assert {verb: marks for verb, marks in said.items() if len(marks) != 1} == {}
+    opened = [place for path in modules("orchestrator") for place in calls(path, "writing")]
+    assert {place.split(":")[0] for place in opened} == AROUND
+    ways = [f"{writer}.{run}" for writer in ("writer", "_writer") for run in ("run", "run_briefly")]
+    handed = [place for path in modules("orchestrator") for place in calls(path, *ways)]
+    assert {place.split(":")[0] for place in handed} == {"orchestrator/ledger/transactions/repository.py"}
 
 
 PEOPLES: Final = {

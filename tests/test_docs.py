@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.core.service.http_answers import POINTLESS
-from tests import rooms
+from tests import rooms, verbs
 from tests.reference import anchors
 from tests.walks import PAGE, WALKS, definition, page
 
@@ -79,6 +79,10 @@ def section(title: str) -> str:
 
 def test_the_page_of_the_rooms_is_the_one_that_is_written() -> None:
     assert rooms.PAGE.read_text(encoding="utf-8") == rooms.page(), "python -m tests.rooms writes it"
+
+
+def test_the_page_of_verbs_is_up_to_date() -> None:
+    assert verbs.VERBS.read_text(encoding="utf-8") == verbs.page(), "python -m tests.rooms writes it"
 
 
 def test_the_page_of_the_modules_is_the_one_that_is_written_and_each_says_what_it_is() -> None:

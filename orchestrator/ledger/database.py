@@ -6,6 +6,7 @@ told that nothing was written when it was. Inside a door there is SQL only, and 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -32,6 +33,21 @@ class OfOneKind:
 
     def __hash__(self) -> int:
         return hash(type(self))
+
+
+class Company(Enum):
+    """Beside which of other processes a transaction that writes may go on. On SQLite there is only one at a time."""
+
+    SHARED = auto()
+    """Beside any that are `SHARED`: it reads and writes what nobody else does, only adds, or goes by locks of rows."""
+
+    ALONE = auto()
+    """Beside none: it decides by what it reads of others. That of a process that does not own the ledger, and may fall
+    asleep within, keeps away only others that are `ALONE`.
+    """
+
+    FOR_LONG = auto()
+    """Beside none, and for as long as it likes: nobody who waits for it takes it for one that stands still."""
 
 
 class CommitInDoubtError(LedgerUnavailableError):
@@ -66,12 +82,15 @@ class LedgerDatabase(Protocol):
     waited_s: float
     """So long it is worth the while of a short command to wait for a database that cannot be used just now."""
 
+    is_guest: bool
+    """Whether it is written beside whoever owns it, by a process that does not."""
+
     @property
     def name(self) -> str:
         """What messages call it."""
 
-    def writing(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A transaction that writes; commits at the end, rolls back on any exception.
+    def writing(self, company: Company = Company.ALONE) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that writes, in that company; commits at the end, rolls back on any exception.
 
         Raises `CommitInDoubtError` where it may have been committed, and `ClashError` where it should be tried again.
         """

@@ -67,6 +67,22 @@ def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return Unindexed(column)
 
 
+class NobodyBeside(ColumnElement[bool]):
+    """See `nobody_beside`."""
+
+    _traverse_internals = [("column", InternalTraversal.dp_clauseelement)]  # noqa: RUF012  # as SQLAlchemy has it
+
+    def __init__(self, column: ColumnElement[bool]) -> None:
+        self.column, self.type = column, column.type
+
+
+def nobody_beside(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The same condition, which says what others have written, where none of them can write in the same breath; where
+    they can it is not met.
+    """
+    return NobodyBeside(condition)
+
+
 class NotByKey(ColumnElement[Any]):
     """See `not_by_key`."""
 

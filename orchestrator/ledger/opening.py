@@ -95,6 +95,7 @@ async def read_ledger(
                     f"{address}: an older version made this ledger; copy it to a folder that can be written"
                 )
             await _migrate_beside(site_of(address, connect=connect), clock.now())
+        site.database.is_guest = True
         yield ledger
 
 

@@ -148,7 +148,7 @@ async def test_the_newest_of_several_results_is_taken_and_one_that_was_taken_doe
 async def test_a_damaged_result_is_not_taken(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         await with_results(ledger, [b'{"a":1}'])
-        await ledger.jobs._access.execute(update(outcomes).values(output=b'{"a":2}'))
+        await ledger.jobs._access.alone.execute(update(outcomes).values(output=b'{"a":2}'))
         run = await a_run(ledger, 1, name="second")
         assert len((await claimed(ledger, run.id)).claims) == 1
         assert "cannot be read" in (await ledger.jobs.reused.why_not([2]))[2]
@@ -160,7 +160,9 @@ async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(o
         await with_results(ledger, [b"1", b"2"])
         change = update(outcomes).where(outcomes.c.job_id == bindparam("of"))
         for job, output in enumerate(large, start=1):
-            await ledger.jobs._access.execute(change.values(output=output, checksum=checksum(job, output)), {"of": job})
+            await ledger.jobs._access.alone.execute(
+                change.values(output=output, checksum=checksum(job, output)), {"of": job}
+            )
         run = await a_run(ledger, 3, name="second")
         taken = await claimed(ledger, run.id)
         assert ([claim.job.id for claim in taken.claims], taken.is_at_end) == ([5], False)

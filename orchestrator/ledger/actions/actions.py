@@ -9,7 +9,7 @@ from orchestrator.ledger.actions.action_rows import ACTIONS, Act, ActionRow, End
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.expressions import contains
 from orchestrator.ledger.schema.action_tables import actions
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -43,7 +43,7 @@ class Actions(Repository):
         query = ACTIONS.where(actions.c.kind == kind.value, actions.c.subject_id == number)
         return await self._access.structs(ActionRow, query.order_by(actions.c.id.desc()).limit(most))
 
-    @in_transaction
+    @shared
     async def note(
         self,
         transaction: Transaction,
@@ -64,4 +64,4 @@ class Actions(Repository):
             "done_n": ended.done,
         }
         change = update(actions).where(actions.c.id == number, actions.c.done_at.is_(None))
-        await self._access.execute(change.values(done_at=self._access.now(), **values))
+        await self._access.shared.execute(change.values(done_at=self._access.now(), **values))

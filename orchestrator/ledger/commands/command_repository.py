@@ -23,7 +23,7 @@ from orchestrator.ledger.commands.command_as_action import command_act
 from orchestrator.ledger.commands.command_types import Action, Argument, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.schema.job_tables import commands
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
@@ -54,7 +54,7 @@ _PENDING: Final = select(commands).where(literal_column("done_at IS NULL")).orde
 class Commands(Repository):
     """The commands of a ledger."""
 
-    @in_transaction
+    @shared
     async def ask(
         self,
         transaction: Transaction,
@@ -115,15 +115,15 @@ class Commands(Repository):
     async def take(self, number: int) -> None:
         """Somebody has begun to carry it out: for those who look."""
         taken = func.coalesce(commands.c.taken_at, self._access.now())
-        await self._access.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
+        await self._access.shared.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
 
-    @in_transaction
+    @shared
     async def finish(self, transaction: Transaction, number: int, reply: Reply) -> None:
         """Acknowledges it, unless somebody has."""
         await self._acknowledge(transaction.connection, number, reply)
         await actions_carried_out(transaction.connection, number)
 
-    @in_transaction
+    @shared
     async def apply(
         self,
         transaction: Transaction,
@@ -150,7 +150,7 @@ class Commands(Repository):
         values["code"] = reply.code
         return (await connection.execute(_FINISH, values)).rowcount == 1
 
-    @in_transaction
+    @alone
     async def change_ledger(self, transaction: Transaction, command: Command) -> None:
         """Carries out and acknowledges what only changes the ledger (`LEDGER_CHANGES`), in one transaction.
 

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.errors import LedgerRetiredError, OrchestratorError, StorageError, UsageError, leading
+from orchestrator.ledger.database import Company
 from orchestrator.ledger.opening import no_ledger
 from orchestrator.ledger.schema.job_tables import intakes, jobs, metadata, runs
 from orchestrator.ledger.schema.retirement import retire, take_back
@@ -117,7 +118,8 @@ async def _copied(
 ) -> Mapping[str, int]:
     """The source commits first: never do both count."""
     try:
-        async with target.database.writing() as to, source.database.writing() as of:
+        long = Company.FOR_LONG
+        async with target.database.writing(long) as to, source.database.writing(long) as of:
             rows = await _rows_copied(of, to, tell, target)
             await copy_beside()
             await retire(of, copied_to=str(target.address), at=clock.now())

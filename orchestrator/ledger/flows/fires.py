@@ -15,7 +15,7 @@ from orchestrator.ledger.flows.flow_events import flow_end_count
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import IN_BATCH, batch_of, insert_new
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import missed_owe
 
@@ -92,7 +92,7 @@ _ADD_FLOW: Final = insert_new(flows)
 class Fires(Repository):
     """The fires of a ledger."""
 
-    @in_transaction
+    @alone
     async def record(self, transaction: Transaction, found: Sequence[FoundFires]) -> frozenset[int]:
         """Records what looks have found, of different pipelines: fires, their flows, gaps, and the watermarks, in one
         transaction. Returns the pipelines of which that was done: where somebody was faster, nothing is.

@@ -30,7 +30,7 @@ from orchestrator.ledger.flows.flow_events import (
 from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
 from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
 from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import flow_owe
 from orchestrator.settings.command_requests import ControlAction
@@ -118,7 +118,7 @@ class Flows(Repository):
 
     # --- asked for
 
-    @in_transaction
+    @alone
     async def add(
         self,
         transaction: Transaction,
@@ -176,12 +176,12 @@ class Flows(Repository):
 
     # --- their lives
 
-    @in_transaction
+    @alone
     async def step(self, transaction: Transaction, flow: int, event: FlowEvent, why: str = "") -> bool:
         """`event` happens to a flow; False where it cannot any more."""
         return await flow_happens(transaction.connection, flow, event, why, self._access.now())
 
-    @in_transaction
+    @alone
     async def start(self, transaction: Transaction, numbers: Sequence[int]) -> None:
         """These begin, those of them that still wait."""
         now = self._access.now()
@@ -205,9 +205,9 @@ class Flows(Repository):
             "sha256": sha256,
             "began_at": self._access.now(),
         }
-        await self._access.execute(_BEGIN_STAGE, row)
+        await self._access.alone.execute(_BEGIN_STAGE, row)
 
-    @in_transaction
+    @alone
     async def rerun(
         self,
         transaction: Transaction,
@@ -253,7 +253,7 @@ class Flows(Repository):
         """
         return await self._control(flow, FlowEvent.ON_HOLD, ControlAction.PAUSE, why, short=short, asked=asked)
 
-    @in_transaction
+    @alone
     async def brake(self, transaction: Transaction, flow: int, why: str) -> bool:
         """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
         for another reason, or does not run.
@@ -274,7 +274,7 @@ class Flows(Repository):
         """
         return await self._control(flow, FlowEvent.CONTINUED, ControlAction.CONTINUE, "", asked=asked)
 
-    @in_transaction
+    @alone
     async def _control(
         self,
         transaction: Transaction,
@@ -297,7 +297,7 @@ class Flows(Repository):
             await flow_action_add(connection, asked, flow, Verb(action), now=now, outcome=CONTROLLED[action])
         return done
 
-    @in_transaction
+    @alone
     async def cancel(self, transaction: Transaction, flow: int, why: str, *, asked: Asker | None = None) -> bool:
         """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
         has ended. Who `asked` for it leaves an action. Raises `AskedBefore`.
@@ -318,12 +318,12 @@ class Flows(Repository):
             await flow_action_add(connection, asked, flow, Verb.CANCEL, now=now, outcome=told)
         return done
 
-    @in_transaction
+    @alone
     async def cancel_runs(self, transaction: Transaction, flow: int) -> None:
         """Cancels the runs of a flow that is to end."""
         await flow_control_runs(transaction.connection, flow, ControlAction.CANCEL)
 
-    @in_transaction
+    @alone
     async def tell_late(self, transaction: Transaction, flow: int, why: str) -> bool:
         """It is told that a flow is late; False where it had been, of it or of another one of the same backfill."""
         change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
@@ -334,7 +334,7 @@ class Flows(Repository):
             await flow_owe(connection, flow, News.LATE, why, self._access.now())
         return is_news
 
-    @in_transaction
+    @alone
     async def end(
         self, transaction: Transaction, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None
     ) -> bool:

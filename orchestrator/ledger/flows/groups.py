@@ -135,7 +135,7 @@ class Groups(Repository):
 
     async def count_try(self, group: int) -> None:
         """The command that it is for has failed once more, and is tried again."""
-        await self._access.execute(update(groups).where(groups.c.id == group).values(tries=groups.c.tries + 1))
+        await self._access.shared.execute(update(groups).where(groups.c.id == group).values(tries=groups.c.tries + 1))
 
     async def hand_over(
         self,
@@ -189,7 +189,7 @@ class Groups(Repository):
             await complete(transaction, outputs, reason="its command has printed it", now=now)
             return True
 
-        return await write_counted(self._access, block, relay.to_run, tell)
+        return await write_counted(self._access, block, relay.to_run, tell, by=self._access.alone)
 
     async def is_ready(self, group: int) -> bool:
         """Whether it can be handed over."""

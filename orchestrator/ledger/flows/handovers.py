@@ -26,7 +26,7 @@ from orchestrator.ledger.statements import (
     insert_new,
     replace_into,
 )
-from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone, asked_again
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.group_counts import due_add, opens
@@ -126,7 +126,7 @@ _FAILED_BEFORE: Final = select(handovers.c.job_id, handovers.c.failed_job).where
 class Handovers(Repository):
     """What is handed over in a ledger."""
 
-    @in_transaction
+    @alone
     async def follow(
         self,
         transaction: Transaction,
@@ -214,7 +214,7 @@ class Handovers(Repository):
                 transaction, relay, [each for each in done if each.of.job in taken], now=self._access.now()
             )
 
-        return await write_counted(self._access, block, relay.to_run, tell)
+        return await write_counted(self._access, block, relay.to_run, tell, by=self._access.alone)
 
 
 async def _gather(connection: AsyncConnection, how: Gathering, *, sources: Sequence[int], to_run: int) -> None:

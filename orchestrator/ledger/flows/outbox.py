@@ -23,7 +23,7 @@ from orchestrator.ledger.schema.flow_tables import (
 )
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import upsert
-from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Access, Repository, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -155,7 +155,7 @@ class Messages(Repository):
 
     async def unwanted(self, number: int) -> None:
         """Who was to be told does not want to hear of it: it is forgotten."""
-        await self._access.execute(delete(self._table).where(self._table.c.id == number, self._unsettled))
+        await self._access.shared.execute(delete(self._table).where(self._table.c.id == number, self._unsettled))
 
     async def there_is(self, number: int) -> bool:
         """Whether there is one of that number."""
@@ -166,14 +166,14 @@ class Messages(Repository):
         where somebody was faster; `due_at` is when it was due.
         """
         meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == due_at)
-        return await self._access.execute(meant.values(due_at=until)) > 0
+        return await self._access.shared.execute(meant.values(due_at=until)) > 0
 
     async def give_back(self, number: int, until: int, due_at: int) -> None:
         """Lets go of one that was claimed until then, and not sent: it is due as it was."""
         meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == until)
-        await self._access.execute(meant.values(due_at=due_at))
+        await self._access.shared.execute(meant.values(due_at=due_at))
 
-    @in_transaction
+    @shared
     async def send_again(self, transaction: Transaction, number: int | None, *, asked: Asker | None = None) -> int:
         """Has one sent again now, or all of which somebody could not be told; returns how many. Who `asked` for it
         leaves an action. Raises `AskedBefore`.
@@ -188,7 +188,7 @@ class Messages(Repository):
             await action_add(transaction.connection, asked, act, now=now, ended=Ended("sent again", done=done))
         return done
 
-    @in_transaction
+    @shared
     async def _settle(self, transaction: Transaction, number: int, result: str, changes: Mapping[str, Any]) -> None:
         """Changes a message that is still to be sent; where that ends it with a `result`, it is counted."""
         meant = update(self._table).where(self._table.c.id == number, self._unsettled)
@@ -241,7 +241,7 @@ class Outbox(Messages):
     async def forget(self, pipeline: int, before: int, *, most: int) -> int:
         """Removes up to `most` of a pipeline that were taken, or given up, and owed before then; returns how many."""
         old = select(outbox.c.id).where(outbox.c.pipeline_id == pipeline, ~UNSETTLED, outbox.c.owed_at < before)
-        return await self._access.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
+        return await self._access.shared.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
 
 
 def _untold(since: int) -> tuple[ColumnElement[bool], ...]:

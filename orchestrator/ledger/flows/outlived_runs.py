@@ -4,7 +4,7 @@ from sqlalchemy import select, update
 
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone
 from orchestrator.ledger.transactions.run_removal import run_give_up
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -24,7 +24,7 @@ class OutlivedRuns(Repository):
         )
         return [(row[0], row[1]) for row in await self._access.rows(query)]
 
-    @in_transaction
+    @alone
     async def give_up(self, transaction: Transaction, run: int, before: int) -> bool:
         """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
         (`Intakes.clear`); False where somebody has something of it done again.

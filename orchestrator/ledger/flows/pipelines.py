@@ -15,7 +15,7 @@ from orchestrator.ledger.expressions import greatest
 from orchestrator.ledger.flows.fires import gap_add
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.statements import upsert
-from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Access, Repository, alone
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_messages_owed import pause_owe
 
@@ -132,7 +132,7 @@ class Pipelines(Repository):
             for row in rows
         ]
 
-    @in_transaction
+    @alone
     async def define(
         self,
         transaction: Transaction,
@@ -182,7 +182,7 @@ class Pipelines(Repository):
         await action_add(connection, asked, act, now=now, ended=Ended(f"it is version {body['version']}"))
         return True
 
-    @in_transaction
+    @alone
     async def pause(
         self,
         transaction: Transaction,
@@ -209,7 +209,7 @@ class Pipelines(Repository):
             await action_add(connection, asked, act, now=now, ended=Ended("it does not fire"))
         return is_paused
 
-    @in_transaction
+    @alone
     async def proceed(
         self,
         transaction: Transaction,
@@ -238,7 +238,7 @@ class Pipelines(Repository):
             await action_add(connection, asked, act, now=now, ended=Ended("it fires again"))
         return bool(done.rowcount)
 
-    @in_transaction
+    @alone
     async def unschedule(self, transaction: Transaction, before: Defined, *, asked: Asker | None = None) -> bool:
         """It fires no more; what has fired stays. False where it did not fire anyway. Who `asked` for it leaves an
         action. Raises `AskedBefore`.

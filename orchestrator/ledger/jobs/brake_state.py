@@ -16,7 +16,7 @@ from orchestrator.ledger.jobs.history import EVENTS_LEARNED_FROM_MAX
 from orchestrator.ledger.schema.job_tables import brakes, events, executions, failed_executions, jobs, outcomes
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.statements import upsert
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.execution_writes import Place
 
@@ -127,7 +127,7 @@ class Brakes(Repository):
             if error is None:
                 tell(found)
 
-        await self._access.write(block, then)
+        await self._access.shared.write(block, then)
 
     async def of(self, run: int) -> OfRun:
         """What is kept of `run`."""
@@ -137,13 +137,13 @@ class Brakes(Repository):
     async def keep(self, run: int, kept: Kept, held_by: Hold | None = None) -> None:
         """Writes down how they stand, and which one holds the run, if any. Raises `StorageError`."""
         hold = None if held_by is None else msgspec.json.encode(held_by)
-        await self._access.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
+        await self._access.shared.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
 
     async def holds(self) -> Mapping[int, Hold]:
         """The runs that a brake holds, as whoever worked on them last has found, and nobody has lifted since."""
         return {row[0]: _hold.decode(row[1]) for row in await self._access.rows(_HELD)}
 
-    @in_transaction
+    @shared
     async def choose(self, transaction: Transaction, run: int, most: int) -> tuple[int, ...]:
         """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input, where it has any."""
         chosen = tuple((await transaction.connection.execute(_SPREAD, {"run": run, "most": most})).scalars())

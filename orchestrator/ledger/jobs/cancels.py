@@ -17,12 +17,11 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.expressions import unindexed
-from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
 from orchestrator.ledger.schema.row_codec import columns, is_taken_in, remote_ids_of
 from orchestrator.ledger.statements import IN_BATCH, batch_of, field
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, shared
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -117,6 +116,10 @@ _OWE: Final = (
     )
     .returning(submissions.c.job_id)
 )
+_is_cancelled: Final = (
+    select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).with_for_update(read=True).scalar_subquery()
+    == 1
+)
 _latest: Any = (
     select(jobs.c.submission_id)
     .join(submissions, submissions.c.id == jobs.c.submission_id)
@@ -124,10 +127,17 @@ _latest: Any = (
         jobs.c.run_id == bindparam("run"),
         jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
         or_(submissions.c.cancel_why.is_(None), submissions.c.cancel_why.not_in(sorted(BY_PEOPLE))),
-        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
+        _is_cancelled,
     )
     .limit(bindparam("most"))
 )
+_CONTROLS_LOCKED: Final = (
+    select(runs.c.pause_requested, runs.c.cancel_requested)
+    .where(runs.c.id == bindparam("run"))
+    .with_for_update(read=True)
+)
+"""Nobody has the run go on until the transaction has ended: its pipeline may be continued by another process."""
+
 _OWE_RUN: Final = (
     update(submissions)
     .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
@@ -227,27 +237,27 @@ class Cancels(Repository):
 
     async def settle(self, until: Mapping[int, int | None]) -> None:
         """Puts each submission's debt off until that time, or with None writes it off."""
-        await self._access.execute(_SETTLE, batch_of(until.items()))
+        await self._access.shared.execute(_SETTLE, batch_of(until.items()))
 
     async def write_off(self, *, now: int) -> None:
         """Forgets the debts of submissions that the service has deleted by now."""
-        await self._access.execute(_WRITE_OFF, {"now": now})
+        await self._access.shared.execute(_WRITE_OFF, {"now": now})
 
     async def owe(self, ids: Collection[int], why: CancelWhy, *, now: int) -> list[int]:
         """The latest submissions of these jobs are to be cancelled; returns the jobs of which that is news.
 
         Only of outstanding jobs, and once for each submission.
         """
-        found = await self._access.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
+        found = await self._access.shared.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
         return [row[0] for row in found]
 
     async def take_back(self, endpoint: int) -> int:
         """What was to be moved away from `endpoint`, and was not cancelled yet, stays; returns how many submissions."""
-        return await self._access.execute(_TAKE_BACK, {"endpoint": endpoint})
+        return await self._access.shared.execute(_TAKE_BACK, {"endpoint": endpoint})
 
     async def drop(self, ids: Collection[int]) -> None:
         """These submissions, which were to be moved, stay where they are: they have begun."""
-        await self._access.execute(_DROP, batch_of((each,) for each in ids))
+        await self._access.shared.execute(_DROP, batch_of((each,) for each in ids))
 
     async def owe_run(self, run: int, *, most: int, now: int) -> int:
         """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.
@@ -255,20 +265,21 @@ class Cancels(Repository):
         Of none where the run is to go on after all.
         """
         owed = {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value}
-        return await self._access.execute(_OWE_RUN, owed)
+        return await self._access.shared.execute(_OWE_RUN, owed)
 
-    @in_transaction
+    @shared
     async def end(self, transaction: Transaction, run: int, *, most: int) -> int:
         """Ends up to `most` jobs of `run` that are not at the service, or may not be; returns how many.
 
         None where the run is to go on after all.
         """
-        if not (await Runs(self._access.within(transaction.connection)).controls(run)).cancel:
+        asked = (await transaction.connection.execute(_CONTROLS_LOCKED, {"run": run})).one()
+        if not asked.cancel_requested:
             return 0
         page = await _not_there(transaction.connection, run=run, most=most)
         return len(await transaction.apply([cancelled_on_request(job, at=self._access.now()) for job in page]))
 
-    @in_transaction
+    @shared
     async def cancel(self, transaction: Transaction, ids: Collection[int], *, command: int) -> CancelProgress:
         """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
 
@@ -288,7 +299,7 @@ class Cancels(Repository):
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
-        return await self._access.execute(_NAME, remote_ids_of(told))
+        return await self._access.shared.execute(_NAME, remote_ids_of(told))
 
 
 def _is_unanswered(job: Job) -> bool:

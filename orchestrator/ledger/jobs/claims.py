@@ -17,6 +17,7 @@ from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import with_saved_members
 from orchestrator.core.jobs.segments import Resume
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.ledger.database import ClashError
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimableJob, ClaimLine, Passed, Walk, queue_walk
 from orchestrator.ledger.jobs.payloads import Payload, custom_ids_of, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.jobs.result_reuse import results_carry_over, results_reuse
@@ -163,13 +164,16 @@ class Claims:
                 ]
             done = await transaction.apply(_together(taken, chunks) if chunks else taken)
             if chunks:
+                if len(done) < len(taken):
+                    raise ClashError("rows of a chunk are others by now")
                 claims = await _chunk_claims(transaction.connection, done, payloads)
             else:
                 resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
                 claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
             return Claimed(claims, seen.passed, seen.is_at_end), fresh
 
-        claimed, fresh = await (self._access.write_briefly(block) if is_brief else self._access.write(block))
+        shared = self._access.shared
+        claimed, fresh = await (shared.write_briefly(block) if is_brief else shared.write(block))
         self.secret_names |= fresh
         return claimed
 

@@ -165,7 +165,7 @@ class Jobs(Repository):
         """The queued jobs of `run` that wait for `endpoint` alone, by `/retry` or since another execution of them was
         to be there, wait in the line of `home` from now on; returns how many.
         """
-        return await self._access.execute(_GO_HOME, {"b_run": run, "b_endpoint": endpoint, "b_home": home})
+        return await self._access.shared.execute(_GO_HOME, {"b_run": run, "b_endpoint": endpoint, "b_home": home})
 
     async def of(self, ids: Sequence[int]) -> dict[int, Job]:
         """The jobs of these numbers."""

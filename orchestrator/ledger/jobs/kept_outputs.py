@@ -53,7 +53,7 @@ class KeptOutputs(Repository):
             "new_checksum": checksum(job.job, stored),
             "new_saved": saved_names_text(saved),
         }
-        return bool(await self._access.execute(_REPLACE, given))
+        return bool(await self._access.shared.execute(_REPLACE, given))
 
     async def recount(self, run: int, more: Mapping[Unsaved, int]) -> None:
         """Of the outputs of `run` so many more (or fewer) have members that are no files, by why they are none."""
@@ -61,4 +61,4 @@ class KeptOutputs(Repository):
         async def block(transaction: Transaction) -> None:
             await counts_add(transaction.connection, Counter({(run, why.value): n for why, n in more.items()}))
 
-        await self._access.write(block)
+        await self._access.shared.write(block)

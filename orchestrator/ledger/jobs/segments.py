@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.segments import Mark, SegmentProgress
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions, values_check
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import (
     Latest,
@@ -126,12 +126,12 @@ _CHECKPOINTS: Final = (
 class Segments(Repository):
     """The segments of resumable jobs."""
 
-    @in_transaction
+    @shared
     async def begun(self, transaction: Transaction, *, job: int, submission: int, begun_at: int) -> None:
         """A worker has begun with this submission."""
         await begun_write(transaction.connection, job=job, submission=submission, begun_at=begun_at)
 
-    @in_transaction
+    @shared
     async def report(self, transaction: Transaction, reports: Sequence[Reported]) -> list[Latest | None]:
         """Keeps these reports as far as they are news; returns what is known now of the segment of each."""
         return [await report_write(transaction.connection, each) for each in reports]

@@ -16,7 +16,7 @@ from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submis
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.statements import IN_BATCH, batch_of, field
-from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 
@@ -131,7 +131,7 @@ class Submissions(Repository):
             for row in sent
         ]
 
-    @in_transaction
+    @shared
     async def ran(self, transaction: Transaction, told: Sequence[Notice]) -> Mapping[int, int]:
         """Submissions that were given up, of as many jobs, have run after all, as these notices tell.
 

@@ -26,7 +26,7 @@ from orchestrator.ledger.schema.flow_tables import (
 )
 from orchestrator.ledger.schema.job_tables import counts, heartbeats, runs
 from orchestrator.ledger.statements import upsert
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_of
 from orchestrator.ledger.transitions.run_messages_owed import message_figures, notify_in
@@ -93,7 +93,7 @@ class Abandonments(Repository):
         of_pipelines = await self._access.rows(_PIPELINES_DUE, now)
         return OwedNumbers(tuple(row[0] for row in of_runs), tuple(row[0] for row in of_pipelines))
 
-    @in_transaction
+    @alone
     async def owe(
         self,
         transaction: Transaction,

@@ -14,7 +14,7 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.posted_tables import POSTED_OPEN, posted_batches, posted_ends
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.run_removal import run_give_up
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -51,7 +51,7 @@ class PostedBatches(Repository):
     async def add(self, batch: PostedBatch) -> None:
         """There is this batch from now on."""
         row = msgspec.structs.asdict(batch) | {"state": batch.state.value, "is_late": int(batch.is_late)}
-        await self._access.execute(insert(posted_batches).values(row))
+        await self._access.shared.execute(insert(posted_batches).values(row))
 
     async def one(self, owner: str, batch: str) -> PostedBatch | None:
         """The one of that id; None where `owner` has none that is called so."""
@@ -87,9 +87,9 @@ class PostedBatches(Repository):
     async def learned(self, batch: str, *, run: int, model: str, total: int) -> None:
         """Its file was read: it is a run of so many rows, whose intake begins."""
         change = update(posted_batches).where(posted_batches.c.id == batch)
-        await self._access.execute(change.values(run=run, model=model, total=total))
+        await self._access.shared.execute(change.values(run=run, model=model, total=total))
 
-    @in_transaction
+    @shared
     async def move(self, transaction: Transaction, /, batch: PostedBatch, to: PostedState, **values: Any) -> bool:
         """Brings it into another state, unless it is in another one by now."""
         return await self._move(transaction.connection, batch, to, values)
@@ -97,14 +97,14 @@ class PostedBatches(Repository):
     async def cancel(self, owner: str, batch: str) -> bool:
         """Has it cancelled, if that can be done."""
         change = _change_of(batch, sorted(CANCELLABLE)).where(posted_batches.c.owner == owner)
-        return bool(await self._access.execute(change.values(self._into(PostedState.CANCELLING))))
+        return bool(await self._access.shared.execute(change.values(self._into(PostedState.CANCELLING))))
 
     async def name_files(self, batch: PostedBatch, *, output_file: str, error_file: str) -> None:
         """Writes down how its files will be called, unless that is known."""
         change = _change_of(batch.id, (batch.state,)).where(posted_batches.c.output_file.is_(None))
-        await self._access.execute(change.values(output_file=output_file, error_file=error_file))
+        await self._access.shared.execute(change.values(output_file=output_file, error_file=error_file))
 
-    @in_transaction
+    @shared
     async def finish(
         self,
         transaction: Transaction,
@@ -142,7 +142,7 @@ class PostedBatches(Repository):
         )
         return [OutlivedBatch(*row) for row in await self._access.rows(query)]
 
-    @in_transaction
+    @alone
     async def forget(self, transaction: Transaction, batch: OutlivedBatch) -> bool:
         """There is no such batch any more, and its run is none either: what is left of that is to be cleared
         (`Intakes.clear`). False, and nothing is changed, where somebody has something of its run done again.

@@ -11,7 +11,7 @@ from orchestrator.core.batch_api.posted_file import PostedFile, Purpose
 from orchestrator.ledger.schema.posted_tables import posted_files, posted_storage
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, batch_of, replace_into
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, alone
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _FILES: Final[Select[tuple[object, ...]]] = select(*columns(PostedFile, posted_files))
@@ -30,7 +30,7 @@ async def file_add(connection: AsyncConnection, file: PostedFile) -> None:
 class PostedFiles(Repository):
     """Those of a ledger."""
 
-    @in_transaction
+    @alone
     async def add(self, transaction: Transaction, file: PostedFile, *, bytes_max: int) -> bool:
         """There is this file from now on. False, and nothing is changed, where all together would have more bytes."""
         before = (await transaction.connection.execute(SIZES)).scalar_one()
@@ -59,7 +59,7 @@ class PostedFiles(Repository):
 
     async def remove(self, files: Collection[str]) -> int:
         """There are no files of these ids any more; returns how many there were."""
-        return await self._access.execute(
+        return await self._access.shared.execute(
             delete(posted_files).where(posted_files.c.id.in_(TEXTS_IN_BATCH)), batch_of(files)
         )
 
@@ -78,4 +78,4 @@ class PostedFiles(Repository):
 
     async def bound(self, bytes_max: int) -> None:
         """So many bytes may all have together, by what whoever keeps them was told."""
-        await self._access.execute(_BOUND, {"number": _ALWAYS, "bytes_max": bytes_max})
+        await self._access.shared.execute(_BOUND, {"number": _ALWAYS, "bytes_max": bytes_max})

@@ -42,6 +42,14 @@ class LineBounds(NamedTuple):
     undone_s: float = 5.0
     """The end of a transaction that went wrong."""
 
+    granted_s: float = 0.5
+    """What another transaction has locked; then the own one is begun anew."""
+
+    still_s: float = 3.0
+    """The next word of a transaction that others wait for; twice as long in the midst of a statement, for what is
+    written may be on its way on a slow line.
+    """
+
 
 class WayThere(NamedTuple):
     """How a connection leads to its server, as this end of it knows."""

@@ -1,11 +1,11 @@
 """The doors to a ledger on a server: to write, to read, and to ask one question.
 
-One transaction writes at a time, whoever's it is: each takes the ledger's lock first, as SQLite's writers do. It also
-writes its number into the row of its process: by that the others notice it, and where the answer to its COMMIT was cut
-the number tells whether it was committed.
+Each transaction that writes takes the ledger's lock first, shared or alone (`locks/ledger_lock.py`). It also writes its
+number into the row of its process: by that the others notice it, and where the answer to its COMMIT was cut the number
+tells whether it was committed. That comes before any number is given to an event: see `feed_horizon.py`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -14,17 +14,24 @@ from typing import Any, Final
 
 import anyio
 from sqlalchemy import Executable, MetaData, Result, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.util import await_only, greenlet_spawn
 
 from orchestrator.errors import DeposedError, LostCommitsError, StorageError, UsageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, CommitInDoubtError, Found, Parameters, Size
+from orchestrator.ledger.database import (
+    BUSY_TIMEOUT_MS,
+    ClashError,
+    CommitInDoubtError,
+    Company,
+    Found,
+    Parameters,
+    Size,
+)
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
-from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
-from orchestrator.ledger.postgres.line import Line
+from orchestrator.ledger.postgres.line import Line, pool_of
+from orchestrator.ledger.postgres.locks.ledger_lock import ALONE, LedgerLock
 from orchestrator.ledger.postgres.server_errors import LineLostError, lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
 
@@ -32,9 +39,6 @@ READERS_MAX: Final = 4
 WAITED_S: Final = 10.0
 NOBODY: Final = -1
 BOUNDS: Final = LineBounds()
-STATEMENTS_KEPT: Final = 500
-"""Statements that a connection has prepared; more than the ledger has."""
-
 PLANS_KEPT: Final = 64
 """For so many transactions it goes about statements as it has found to be best. It does so until it looks at a table
 anew, once a minute: an intake that began with an empty one fell to a fourth of its pace.
@@ -43,10 +47,6 @@ anew, once a minute: an intake that began with an empty one fell to a fourth of 
 DAMAGE_ROWS_MAX: Final = 100
 """So many faults of each kind are asked for; more say nothing new."""
 
-_LOCK: Final = "SELECT pg_advisory_xact_lock(1869767528, to_regnamespace(current_schema())::oid::int)"
-"""The ledger's lock: no other program's, and no other schema's. It is let go of with the transaction."""
-
-_BEGIN: Final = f"BEGIN; {_LOCK}"
 _COUNT: Final = "UPDATE writers SET seq = {number} WHERE id = {me} AND seq = {number} - 1"
 _COUNTED: Final = "UPDATE 1"
 _FENCED: Final = "WITH numbered AS ({count} RETURNING 1), fence AS ({fence}) SELECT FROM numbered, fence"
@@ -98,13 +98,16 @@ class ServerDatabase:
             reading["statement_timeout"] = str(patience_ms)
             in_time_s = patience_s + bounds.undone_s  # the server ends what takes longer, unless nobody hears it
             bounds = bounds._replace(connected_s=min(bounds.connected_s, in_time_s), found_s=in_time_s)
-        writing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
+        writing = {"lock_timeout": str(round(bounds.granted_s * 1_000))} if patience_s is None else reading
+        changing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
         self._line = Line(name, connect, bounds)
         connected = self._line.connected
-        self._writer = _engine(partial(self._writing_connection, writing), connections=1)
-        self._readers = _engine(partial(connected, reading, answered_s=bounds.found_s), connections=READERS_MAX)
-        self._changer = _engine(partial(connected, writing, answered_s=bounds.rewritten_s), connections=1)
+        self._writer = pool_of(partial(self._writing_connection, writing), connections=1)
+        self._readers = pool_of(partial(connected, reading, answered_s=bounds.found_s), connections=READERS_MAX)
+        self._changer = pool_of(partial(connected, changing, answered_s=bounds.rewritten_s), connections=1)
         self._horizon = FeedHorizon(self.asked)
+        self._lock = LedgerLock(name, bounds)
+        self.is_guest = False
         self.fence: str | None = None
         """A statement that finds one row as long as this process may write; see `processes/leases.py`."""
 
@@ -128,7 +131,7 @@ class ServerDatabase:
                     await open_at_once.enter_async_context(self._readers.connect())
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
+    async def writing(self, company: Company = Company.ALONE) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the ledger's lock; commits at the end, rolls back on any exception."""
         if self._me == NOBODY:
             await self._join()
@@ -138,26 +141,32 @@ class ServerDatabase:
         try:
             async with self._connected(self._writer) as connection:
                 driver = server_driver(connection)
-                await self._begin(driver, number)
+                await self._begin(driver, number, company)
                 yield connection
                 is_committing = True
                 await _commit(driver)
+        except ClashError:
+            self._lock.refused()
+            raise
         except LineLostError as error:
             if not is_committing:
                 raise
             self._is_in_doubt = True
             raise CommitInDoubtError(error, self._find_out) from error
         self._committed = number
+        self._lock.granted()
 
-    async def _begin(self, driver: Driver, number: int) -> None:
+    async def _begin(self, driver: Driver, number: int, company: Company) -> None:
         """Begins a transaction with its number, which must be ours to give, and with the proof that we may write."""
         count = _COUNT.format(number=number, me=self._me)
-        begin = _BEGIN if number % PLANS_KEPT else f"DISCARD PLANS; {_BEGIN}"
+        begin = f"BEGIN; {self._lock.taking(company, is_guest=self.is_guest)}"
+        if not number % PLANS_KEPT:
+            begin = f"DISCARD PLANS; {begin}"
         if self.fence is None:
-            is_ours = await driver.execute(f"{begin}; {count}") == _COUNTED
+            is_ours = await self._lock.begun(driver, f"{begin}; {count}", company) == _COUNTED
         else:
             proved = _FENCED.format(count=count, fence=self.fence)
-            is_ours = await driver.execute(f"{begin}; {proved}") == _PROVED
+            is_ours = await self._lock.begun(driver, f"{begin}; {proved}", company) == _PROVED
             if not is_ours and await driver.fetchval(self.fence) is None:
                 raise DeposedError(f"{self.name}: another process has taken this ledger over; nothing is written here")
         if not is_ours:
@@ -182,7 +191,7 @@ class ServerDatabase:
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[AsyncConnection]:
         """The same for who makes the tables, or changes them: there need be none yet."""
-        async with self._transaction(self._changer, _BEGIN) as connection:
+        async with self._transaction(self._changer, f"BEGIN; {ALONE}") as connection:
             yield connection
 
     @asynccontextmanager
@@ -316,26 +325,3 @@ async def _commit(driver: Driver) -> None:
     """Commits what was begun on it; a transaction that has failed before does not end so."""
     said = await driver.execute(_COMMIT)
     assert said == _COMMIT, f"a transaction was rolled back that went on after an error: {said}"
-
-
-def _engine(connect: Callable[[], Awaitable[Driver]], *, connections: int) -> AsyncEngine:
-    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
-
-    def create() -> Any:
-        return engine.sync_engine.dialect.loaded_dbapi.connect(
-            async_creator_fn=connect, prepared_statement_cache_size=STATEMENTS_KEPT
-        )
-
-    engine = create_async_engine(
-        URL,
-        creator=create,
-        execution_options={"compiled_cache": COMPILED},
-        isolation_level="AUTOCOMMIT",
-        poolclass=AsyncAdaptedQueuePool,
-        pool_size=connections,
-        max_overflow=0,
-        pool_reset_on_return=None,
-        pool_pre_ping=True,  # asks the driver, not the server: see the dialect
-        pool_use_lifo=True,  # each connection has prepared the statements that it has executed, and knows their tables
-    )
-    return engine

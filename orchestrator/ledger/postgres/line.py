@@ -4,14 +4,21 @@ A connection on which an answer does not come in time is aborted, never closed o
 well. While the server cannot be reached, one at a time tries to; all others are told at once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 from weakref import WeakSet
+
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from orchestrator.errors import LedgerUnavailableError, UsageError
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
+from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.server_errors import server_errors
+
+STATEMENTS_KEPT: Final = 500
+"""Statements that a connection has prepared; more than the ledger has."""
 
 
 class Line:
@@ -79,3 +86,26 @@ class Line:
         """Nothing comes over it: whoever waits on another connection would only wait as long."""
         for driver in list(self._drivers):
             driver.terminate()
+
+
+def pool_of(connect: Callable[[], Awaitable[Driver]], *, connections: int) -> AsyncEngine:
+    """Up to so many connections. No transaction is begun unless it is asked for: the doors do."""
+
+    def create() -> Any:
+        return engine.sync_engine.dialect.loaded_dbapi.connect(
+            async_creator_fn=connect, prepared_statement_cache_size=STATEMENTS_KEPT
+        )
+
+    engine = create_async_engine(
+        URL,
+        creator=create,
+        execution_options={"compiled_cache": COMPILED},
+        isolation_level="AUTOCOMMIT",
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=connections,
+        max_overflow=0,
+        pool_reset_on_return=None,
+        pool_pre_ping=True,  # asks the driver, not the server: see the dialect
+        pool_use_lifo=True,  # each connection has prepared the statements that it has executed, and knows their tables
+    )
+    return engine

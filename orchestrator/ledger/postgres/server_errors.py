@@ -12,6 +12,8 @@ from orchestrator.errors import LedgerUnavailableError, StorageError, TookTooLon
 from orchestrator.ledger.database import ClashError
 
 TOOK_TOO_LONG: Final = "57014"
+LOCK_REFUSED: Final = "55P03"
+"""Somebody else has it locked, and has not let go of it in time."""
 
 ADVICE: Final = {
     "08": "look whether the server runs and can be reached",
@@ -27,15 +29,15 @@ ADVICE: Final = {
     "40P01": "others wrote at the same time; try again later",
     "42501": "grant the role what it lacks",
     "55000": "name that one with <setting ledger>",  # of ours alone: see `write_stops.py`
-    "55P03": "another process holds the ledger for long; look for it in pg_stat_activity",
+    LOCK_REFUSED: "another process holds the ledger for long; look for it in pg_stat_activity",
 }
 """By the code of an error (SQLSTATE), or the class of codes that it begins with. Any other is a defect of ours."""
 
 
-PASSES: Final = ("08", "53", "57", "58", "55P03")
+PASSES: Final = ("08", "53", "57", "58")
 """What may pass by itself, by codes as above. Waiting for the rest is of no use."""
 
-CLASHES: Final = ("40001", "40P01")
+CLASHES: Final = ("40001", "40P01", LOCK_REFUSED)
 
 
 class LineLostError(LedgerUnavailableError):

@@ -145,13 +145,14 @@ class PostgresGuarded:
         """Executes it for each of `rows`, of plain values and about a row each; returns whether each changed it."""
         if not rows:
             return []
+        rows, places = _in_order(rows)
         values = list(zip(*rows, strict=True))
         arrays = self._arrays
         columns = arrays.storable(values[position_of(name)] for name in arrays.names)
         found = await server_driver(connection).fetch(self._sql, *columns)
         are_changed = [False] * len(rows)
         for (n,) in found:
-            are_changed[n - 1] = True
+            are_changed[places[n - 1]] = True
         return are_changed
 
     @cached_property
@@ -161,6 +162,12 @@ class PostgresGuarded:
     @cached_property
     def _sql(self) -> str:
         return f"{self._arrays.update()} RETURNING given.n"
+
+
+def _in_order(rows: Sequence[tuple[Any, ...]]) -> tuple[Sequence[tuple[Any, ...]], Sequence[int]]:
+    """Rows in the order in which everybody locks them, and where each stood."""
+    places = sorted(range(len(rows)), key=lambda place: rows[place][0])
+    return [rows[place] for place in places], places
 
 
 @body_of(statements.BulkInsert, "postgresql")
@@ -298,6 +305,11 @@ def _extreme(element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> 
 def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
     """The column: this planner knows how many rows an index leads to."""
     return compiler.process(element.column, **kw)
+
+
+@compiles(expressions.NobodyBeside, "postgresql")
+def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ARG001
+    return "false"
 
 
 @compiles(named_batches.NamedInBatch, "postgresql")

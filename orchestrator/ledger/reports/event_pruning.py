@@ -26,7 +26,7 @@ from orchestrator.ledger.schema.job_tables import (
     submissions,
 )
 from orchestrator.ledger.statements import IN_BATCH, ROWS, batch_of, field
-from orchestrator.ledger.transactions.repository import Repository, asked_again, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, asked_again, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -131,7 +131,7 @@ class Pruning(Repository):
             parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, **batch_of(before.items())}
             return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
 
-    @in_transaction
+    @shared
     async def forget_events(self, transaction: Transaction, before: Mapping[int, int], ids: Sequence[int]) -> None:
         """Deletes these events, and what the failed executions of their jobs said; and records how far back the
         histories of the runs are whole.
@@ -142,7 +142,7 @@ class Pruning(Repository):
 
     async def forget_submissions(self, ids: Sequence[int]) -> None:
         """Deletes these submissions."""
-        await self._access.execute(_SUBMISSIONS_DELETE, batch_of(ids))
+        await self._access.shared.execute(_SUBMISSIONS_DELETE, batch_of(ids))
 
     async def checkpoints_doomed(self, *, most: int) -> list[int]:
         """Up to `most` jobs that have ended, and of which more is kept than the newest checkpoint."""
@@ -150,7 +150,7 @@ class Pruning(Repository):
 
     async def forget_checkpoints(self, jobs_: Sequence[int]) -> None:
         """Deletes all but the newest checkpoint of each of these."""
-        await self._access.execute(_CHECKPOINTS_DELETE, batch_of(jobs_))
+        await self._access.shared.execute(_CHECKPOINTS_DELETE, batch_of(jobs_))
 
 
 async def _upto(

@@ -48,7 +48,7 @@ class Exports(Repository):
         """The results of `run` were written there. Raises `StorageError`."""
         now = self._access.now()
         row = {"path": path, "run_id": run, "told": _encoded(told, at=now), "exported_at": now}
-        await self._access.execute(_NOTE, row)
+        await self._access.shared.execute(_NOTE, row)
 
     async def of(self, path: str) -> Export | None:
         """What was written there last; None where nothing was, as far as is known."""

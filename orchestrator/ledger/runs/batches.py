@@ -17,7 +17,7 @@ from orchestrator.ledger.expressions import as_number
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs_by_submission
 from orchestrator.ledger.schema.job_tables import batches, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import columns, is_taken_in
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _BATCHES: Final = select(*columns(BatchRecord, batches)).order_by(batches.c.id)
@@ -104,7 +104,7 @@ class RowCounts(NamedTuple):
 class Batches(Repository):
     """The batches of a ledger."""
 
-    @in_transaction
+    @shared
     async def intend(self, transaction: Transaction, run: int, *, endpoint: int) -> BatchRecord:
         """A batch of `run` is about to be made at `endpoint`; the intent is durable on return."""
         now, stage = self._access.now(), BatchStage.CREATING
@@ -127,7 +127,7 @@ class Batches(Repository):
         """All batches of `run`, in the order in which they were made."""
         return await self._access.structs(BatchRecord, _OF_RUN, {"run": run})
 
-    @in_transaction
+    @shared
     async def move(
         self,
         transaction: Transaction,
@@ -175,7 +175,7 @@ class Batches(Repository):
             news_at=self._access.now() if is_news else batch.news_at,
         )
         row = {"b_id": batch.id, "b_total": total, "b_completed": completed, "b_failed": failed}
-        await self._access.execute(_TELL, {**row, "b_begun_at": after.begun_at, "b_news_at": after.news_at})
+        await self._access.shared.execute(_TELL, {**row, "b_begun_at": after.begun_at, "b_news_at": after.news_at})
         return after
 
     async def counts(self, batch: int) -> RowCounts:

@@ -92,7 +92,7 @@ class LearnedOfEndpoints(Repository):
     async def write(self, endpoint: int, learned: Learned) -> None:
         """Writes it down, in the place of what was known before. Raises `StorageError`."""
         encoded = msgspec.json.encode(learned)
-        await self._access.execute(update(endpoints).where(endpoints.c.id == endpoint).values(learned=encoded))
+        await self._access.shared.execute(update(endpoints).where(endpoints.c.id == endpoint).values(learned=encoded))
 
 
 def _decoded(learned: bytes) -> Learned:
@@ -174,8 +174,10 @@ class ScalingOverrides(Repository):
             "most_former": None if loan.former is None else loan.former.most,
             "lent_at": self._access.now() if at is None else at,
         }
-        await self._access.execute(_WRITE, values)
+        await self._access.shared.execute(_WRITE, values)
 
     async def forget(self, endpoint_id: int) -> None:
         """It was put back, or is somebody else's by now."""
-        await self._access.execute(delete(scaling_overrides).where(scaling_overrides.c.endpoint_id == endpoint_id))
+        await self._access.shared.execute(
+            delete(scaling_overrides).where(scaling_overrides.c.endpoint_id == endpoint_id)
+        )

@@ -233,7 +233,7 @@ class Heartbeats(Repository):
             "epoch": self.epoch,
             "said": msgspec.json.encode(said),
         }
-        await self._access.execute(_WRITE, row)
+        await self._access.shared.execute(_WRITE, row)
 
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago."""

@@ -80,6 +80,7 @@ _GONE_PAGE: Final = (
     .where(_IS_GONE, jobs.c.state != literal_column(f"'{State.SUCCEEDED}'"), jobs.c.id > bindparam("after"))
     .order_by(jobs.c.id)
     .limit(bindparam("most"))
+    .with_for_update(of=jobs)
 )
 
 
@@ -190,6 +191,9 @@ _OTHERS: Final[Select[Any]] = (
     )
     .order_by(intake_known.c.job_id)
 )
+_JOBS_LOCKED: Final = select_jobs().where(jobs.c.id.in_(IN_BATCH)).with_for_update(of=jobs)
+"""Nobody claims one of them meanwhile: whoever serves the run may be another process."""
+
 _CUSTOM_IDS: Final = select(jobs.c.id, jobs.c.custom_id).where(jobs.c.id.in_(IN_BATCH))
 _DONE: Final = (
     update(intake_known)
@@ -209,7 +213,7 @@ async def inputs_correct(transaction: Transaction, intake: OpenIntake, *, after:
     }
     if not others:
         return Corrected()
-    rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(others))
+    rows = await connection.execute(_JOBS_LOCKED, batch_of(others))
     found = [job for row in rows if (job := job_of(row)).state in CORRECTED]
     rows = await connection.execute(_CUSTOM_IDS, batch_of([job.id for job in found]))
     names: dict[int, str] = {row[0]: row[1] for row in rows}

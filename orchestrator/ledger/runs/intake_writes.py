@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.ledger.expressions import nobody_beside
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, inputs_correct
 from orchestrator.ledger.runs.input_rows import OpenIntake, Sorted, rows_insert
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
@@ -195,14 +196,15 @@ async def revise_some(
 async def forget_some(connection: AsyncConnection, intake: int, *, most: int) -> int:
     """Removes up to `most` rows of what an intake has noted of known jobs and repeats; returns how many.
 
-    Where nobody waits and no other intake has noted anything, a table is emptied at once, which costs next to nothing.
+    Where nobody waits and no other intake has noted anything, nor can just now, a table is emptied at once, which costs
+    next to nothing.
     """
     for notes, key in ((intake_known, intake_known.c.job_id), (intake_repeats, intake_repeats.c.base)):
         ours = notes.c.intake_id == intake
         page = (await connection.execute(select(key).where(ours).order_by(key).limit(most))).scalars().all()
         if page:
             first, last = (select(edge(notes.c.intake_id)).scalar_subquery() for edge in (func.min, func.max))
-            is_all = (await connection.execute(select(first == last))).scalar_one()
+            is_all = (await connection.execute(select(nobody_beside(first == last)))).scalar_one()
             doomed = delete(notes)
             await connection.execute(doomed if is_all and most == ROWS_ALONE else doomed.where(ours, key <= page[-1]))
             return len(page)

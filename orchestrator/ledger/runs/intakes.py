@@ -34,7 +34,7 @@ from orchestrator.ledger.runs.intake_writes import (
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, intakes, jobs, runs
-from orchestrator.ledger.transactions.repository import Access, Repository, asked_again, in_transaction
+from orchestrator.ledger.transactions.repository import Access, Repository, asked_again, shared
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,
     numbers_keep,
@@ -82,7 +82,7 @@ class Intakes(Repository):
         super().__init__(access)
         self.pace = Pace()
 
-    @in_transaction
+    @shared
     async def start(self, transaction: Transaction, run: Run, *, as_they_come: bool = False) -> OpenIntake:
         """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
         was cleared.
@@ -157,7 +157,7 @@ class Intakes(Repository):
             now = self._access.now()
             return await accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 
-        taken = await self._access.write(block)
+        taken = await self._access.shared.write(block)
         corrected, dropped = await self._settle(intake)
         return msgspec.structs.replace(taken, corrected=corrected, dropped=dropped)
 
@@ -185,12 +185,12 @@ class Intakes(Repository):
             await run_remove(transaction.connection, run)
 
         if await self._access.rows(select(jobs.c.id).where(jobs.c.run_id == run).limit(1)):
-            await self._access.write(number)
+            await self._access.shared.write(number)
             after: int | None = 0
             while after is not None:
                 after = await self._remove_submissions(run, after)
             await self._pages(partial(jobs_remove_some, run=run))
-        await self._access.write(itself)
+        await self._access.shared.write(itself)
         await self._shrink()
 
     async def _remove_submissions(self, run: int, after: int) -> int | None:
@@ -221,7 +221,7 @@ class Intakes(Repository):
         while after is not None:
             after, some = await self._drop(intake, after)
             dropped = dropped.and_(some)
-        await self._access.execute(DROPPED, {"intake": intake.id})
+        await self._access.shared.execute(DROPPED, {"intake": intake.id})
         await self._pages(partial(forget_some, intake=intake.id))
         return corrected, dropped
 
@@ -265,6 +265,6 @@ class Intakes(Repository):
             began_at = self._access.now()
             return began_at, *await block(transaction)
 
-        began_at, rows, result = await self._access.write(timed)
+        began_at, rows, result = await self._access.shared.write(timed)
         await self.pace.rest(rows, self._access.now() - began_at)
         return result

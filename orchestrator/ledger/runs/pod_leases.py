@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, lease_name
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.ledger.schema.pod_tables import pod_leases
-from orchestrator.ledger.transactions.repository import Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Repository, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _template: Final = msgspec.json.Decoder(PodTemplate)
@@ -39,7 +39,7 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 class PodLeases(Repository):
     """Those of the runs of a ledger."""
 
-    @in_transaction
+    @shared
     async def want(self, transaction: Transaction, wishes: Sequence[LeaseRequest]) -> list[PodLease]:
         """Writes down that these are wanted, before anybody is asked for them. Raises `StorageError`."""
         found, now = [], self._access.now()
@@ -66,7 +66,7 @@ class PodLeases(Repository):
             found.append(msgspec.convert({**values, "id": key[0], "template": wish.template}, PodLease))
         return found
 
-    @in_transaction
+    @shared
     async def write(self, transaction: Transaction, lease: PodLease) -> bool:
         """Writes down how it stands. False where it had ended before: then it stays so. Raises `StorageError`."""
         kept = {f"new_{name}": getattr(lease, name) for name in _KEPT}

@@ -14,7 +14,7 @@ from orchestrator.core.service.profiles import is_by_url
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import IN_BATCH, Among, batch_of, insert_new
-from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.repository import Access, Repository, Writes, alone, shared
 from orchestrator.ledger.transactions.run_configuration import run_configure
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
@@ -195,7 +195,7 @@ class Runs(Repository):
             }
             await connection.execute(insert(runs), row)
 
-        await self._access.write(block)
+        await self._access.shared.write(block)
         run = await self.named(name)
         assert run is not None
         return run
@@ -204,7 +204,7 @@ class Runs(Repository):
         """Whether the service cannot have had any job of `run`."""
         return not await self._access.value(select(_MAY_BE_TAKEN), {"run": run})
 
-    @in_transaction
+    @alone
     async def rebind(self, transaction: Transaction, run: int, *, service_url: str, endpoint: str) -> bool:
         """Gives `run` and its jobs another endpoint, unless the service may have had one of them; returns whether.
 
@@ -236,17 +236,17 @@ class Runs(Repository):
             await connection.execute(insert_new(run_endpoints), {"run_id": run.id, "endpoint_id": number})
             return number
 
-        number = await self._access.write(block)
+        number = await self._access.alone.write(block)
         return msgspec.structs.replace(run, endpoint_id=number, service_url=url, endpoint=endpoint)
 
-    @in_transaction
+    @alone
     async def configure(self, transaction: Transaction, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission. Of members of outputs that have become
         files from now on, those of results that are there count as unsaved, for who goes on with the run.
         """
         await run_configure(transaction.connection, run, settings)
 
-    @in_transaction
+    @alone
     async def take_back(self, transaction: Transaction, run: int) -> bool:
         """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
         (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled. Nobody works on
@@ -282,9 +282,9 @@ class Runs(Repository):
         async def nothing(_: Transaction) -> None:
             """Is only to be in a transaction."""
 
-        await write_counted(self._access, nothing, run, tell)
+        await write_counted(self._access, nothing, run, tell, by=self._access.shared)
 
-    @in_transaction
+    @shared
     async def count(self, transaction: Transaction, run: int, name: str) -> None:
         """One more in a cumulative counter of `run` that no step raises."""
         await counts_add(transaction.connection, Counter({(run, name): 1}))
@@ -322,12 +322,14 @@ class Runs(Repository):
         return found
 
 
-async def write_counted(access: Access, block: Block[Result], run: int, tell: TellCounts | None) -> Result:
+async def write_counted(
+    access: Access, block: Block[Result], run: int, tell: TellCounts | None, *, by: Writes
+) -> Result:
     """Runs `block` in a transaction, and hands the counts of `run` as it leaves them to `tell` when the feed has told
     of all steps in them, and no other: whoever adds steps up goes on from there.
     """
     if tell is None:
-        return await access.write(block)
+        return await by.write(block)
     found: dict[str, int] = {}
 
     async def counted(transaction: Transaction) -> Result:
@@ -340,4 +342,4 @@ async def write_counted(access: Access, block: Block[Result], run: int, tell: Te
         if error is None:
             tell(found)
 
-    return await access.write(counted, then)
+    return await by.write(counted, then)

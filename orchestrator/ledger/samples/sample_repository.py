@@ -150,7 +150,7 @@ class SampleSeries(Repository, Generic[Sampled]):
             given = {"step": step, "before": expired_before(step, now), "most": most}
             rows = [(of, step, at) for of, at in await self._access.rows(self._table.expired, given)]
             if rows:
-                await self._access.execute(self._table.delete, batch_of(rows))
+                await self._access.shared.execute(self._table.delete, batch_of(rows))
             forgotten += len(rows)
         return forgotten
 
@@ -206,7 +206,7 @@ class Samples(Repository):
             if error is None:
                 then(sampled[0])
 
-        await self._access.write(block, committed)
+        await self._access.alone.write(block, committed)
 
     async def of_run(self, run: int, since: int, until: int) -> SampledTime[RunSample]:
         """How a run stood between these times."""

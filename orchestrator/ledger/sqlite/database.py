@@ -21,7 +21,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, Found, Parameters, Size
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, Company, Found, Parameters, Size
 from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
@@ -64,6 +64,8 @@ class Database:
     """
 
     waited_s = 0.0
+    is_guest = False
+    """It makes no difference: one transaction writes at a time, whoever's it is."""
 
     def __init__(self, path: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
         connect = connect or threaded(path, patience_s=patience_s)
@@ -83,7 +85,7 @@ class Database:
                     await open_at_once.enter_async_context(self._readers.connect())
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
+    async def writing(self, company: Company = Company.ALONE) -> AsyncIterator[AsyncConnection]:  # noqa: ARG002  it is alone
         """A transaction that holds the write lock; commits at the end, rolls back on any exception.
 
         Raises `StorageError` where the file cannot be written or read.

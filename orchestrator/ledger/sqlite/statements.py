@@ -242,6 +242,11 @@ def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any)
     return f"+{compiler.process(element.column, **kw)}"
 
 
+@compiles(expressions.NobodyBeside, "sqlite")
+def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.column, **kw)
+
+
 @compiles(named_batches.NamedInBatch, "sqlite")
 def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
     """By the index of both: it looks up each name, whatever it knows of the rows."""

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.errors import LedgerUnavailableError
-from orchestrator.ledger.database import ClashError, CommitInDoubtError, LedgerDatabase
+from orchestrator.ledger.database import ClashError, CommitInDoubtError, Company, LedgerDatabase
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import QueuedWrite, Transaction
@@ -46,13 +46,19 @@ async def batch_write(database: LedgerDatabase, batch: Batch, patience: Patience
 async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patience) -> WrittenBatch:
     written: WrittenBatch | None = None
     try:
-        async with database.writing() as connection:
+        async with database.writing(_company_of(batch)) as connection:
             written = await _write(connection, batch)
     except CommitInDoubtError as doubt:
         assert written is not None
         if not await _is_committed(doubt, patience):
             raise doubt.copy() from doubt
     return written
+
+
+def _company_of(batch: Batch) -> Company:
+    """Steps, notices and what jobs were found to be are about rows that no other process writes."""
+    is_alone = any(entry.company is Company.ALONE for entry in batch)
+    return Company.ALONE if is_alone else Company.SHARED
 
 
 async def _is_committed(doubt: CommitInDoubtError, patience: Patience) -> bool:

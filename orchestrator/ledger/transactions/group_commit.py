@@ -25,7 +25,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import LedgerUnavailableError, StorageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, LedgerDatabase
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Company, LedgerDatabase
 from orchestrator.ledger.transactions.batch_write import batch_write
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled
@@ -143,11 +143,14 @@ class GroupCommitWriter:
             asyncio.get_running_loop().call_later(UNFINISHED_S, self._wake)
         self._unfinished[job.id] = job
 
-    async def run(self, block: Block[Result], then: OnCommit | None = None) -> Result:
-        """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
-        whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
+    async def run(
+        self, block: Block[Result], then: OnCommit | None = None, *, company: Company = Company.ALONE
+    ) -> Result:
+        """Runs `block` inside a transaction, with what else waits, in that company. It may be run twice, so it must
+        build whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
         """
-        return await self._hand_over(QueuedWrite(block=block, then=then))  # type: ignore[return-value]  # unless it raised
+        entry = QueuedWrite(block=block, then=then, company=company)
+        return await self._hand_over(entry)  # type: ignore[return-value]  # unless it raised
 
     async def run_briefly(self, block: Block[Result]) -> Result:
         """The same for a block that takes a few milliseconds at most: others like it share its transaction, and steps

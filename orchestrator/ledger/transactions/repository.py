@@ -6,6 +6,7 @@ Nothing of them leaves the ledger: who asks gets values.
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial, wraps
+from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
@@ -14,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.errors import LedgerUnavailableError
-from orchestrator.ledger.database import Found, LedgerDatabase, Parameters
+from orchestrator.ledger.database import Company, Found, LedgerDatabase, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
@@ -37,6 +38,10 @@ class Access:
     ) -> None:
         self._database = database
         self._writer = writer
+        self.shared: Final = SharedWrites(writer)
+        self.alone: Final = Writes(writer, Company.ALONE)
+        """Of verbs that decide by what they read of others: flows, groups, what commands ask for, what is removed."""
+
         self.clock = clock
         self._view = view
 
@@ -115,20 +120,24 @@ class Access:
         except LedgerUnavailableError as error:
             return await self.again(error, ask)
 
+    async def give_back(self, pages: int) -> int:
+        """Makes the ledger up to so many unused pages smaller; returns how many."""
+        return await self._database.give_back(pages)
+
+
+class Writes:
+    """The way to write to one ledger, in one `company`: a verb says by it beside which others it may go on."""
+
+    def __init__(self, writer: GroupCommitWriter, company: Company) -> None:
+        self._writer = writer
+        self._company: Final = company
+
     async def write(self, block: Block[Written], then: OnCommit | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
 
         `then` is called after the feed has told of this transaction, and before it tells of the next one.
         """
-        return await self._writer.run(block, then)
-
-    async def write_briefly(self, block: Block[Written]) -> Written:
-        """The same with others in one transaction: see `GroupCommitWriter.run_briefly`."""
-        return await self._writer.run_briefly(block)
-
-    async def give_back(self, pages: int) -> int:
-        """Makes the ledger up to so many unused pages smaller; returns how many."""
-        return await self._database.give_back(pages)
+        return await self._writer.run(block, then, company=self._company)
 
     async def execute(self, statement: Executable, parameters: Parameters | None = None) -> int:
         """One change in a transaction; returns how many rows there were to change."""
@@ -136,7 +145,7 @@ class Access:
         async def block(transaction: Transaction) -> int:
             return (await transaction.connection.execute(statement, parameters)).rowcount
 
-        return await self._writer.run(block)
+        return await self.write(block)
 
     async def returning(self, statement: Executable, parameters: Parameters | None = None) -> Sequence[Any]:
         """One change in a transaction, and what it returns."""
@@ -144,7 +153,20 @@ class Access:
         async def block(transaction: Transaction) -> Sequence[Any]:
             return (await transaction.connection.execute(statement, parameters)).all()
 
-        return await self._writer.run(block)
+        return await self.write(block)
+
+
+class SharedWrites(Writes):
+    """Of verbs that read and write only what no other process does, or add, or go by the locks of rows that they take:
+    beside others that are so.
+    """
+
+    def __init__(self, writer: GroupCommitWriter) -> None:
+        super().__init__(writer, Company.SHARED)
+
+    async def write_briefly(self, block: Block[Written]) -> Written:
+        """Runs `block` with others in one transaction: see `GroupCommitWriter.run_briefly`."""
+        return await self._writer.run_briefly(block)
 
 
 class Repository:
@@ -181,16 +203,30 @@ def asked_again(
     return called
 
 
-def in_transaction(
-    verb: Callable[Concatenate[Of, Transaction, Given], Awaitable[Written]],
-) -> Callable[Concatenate[Of, Given], Coroutine[Any, Any, Written]]:
-    """Gives a verb its transaction of the writer's. It may run twice, so it builds what it returns inside itself."""
+InTransaction = Callable[Concatenate[Of, Transaction, Given], Awaitable[Written]]
+Called = Callable[Concatenate[Of, Given], Coroutine[Any, Any, Written]]
 
+
+def shared(verb: InTransaction[Of, Given, Written]) -> Called[Of, Given, Written]:
+    """Gives a verb its transaction of the writer's, beside others (`SharedWrites`). It may run twice, so it builds what
+    it returns inside itself.
+    """
+    return _in_transaction(verb, attrgetter("shared"))
+
+
+def alone(verb: InTransaction[Of, Given, Written]) -> Called[Of, Given, Written]:
+    """The same for a verb that decides by what it reads of others: beside none."""
+    return _in_transaction(verb, attrgetter("alone"))
+
+
+def _in_transaction(
+    verb: InTransaction[Of, Given, Written], way: Callable[[Access], Writes]
+) -> Called[Of, Given, Written]:
     @wraps(verb)
     async def called(self: Of, /, *args: Given.args, **kwargs: Given.kwargs) -> Written:
         async def block(transaction: Transaction) -> Written:
             return await verb(self, transaction, *args, **kwargs)
 
-        return await self._access.write(block)
+        return await way(self._access).write(block)
 
     return called

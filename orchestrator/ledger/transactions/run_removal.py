@@ -144,7 +144,8 @@ async def submissions_remove_some(
 
 async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) -> int:
     """Removes up to `most` jobs of `run` with all that is theirs but their submissions; returns how many."""
-    ids = (await connection.execute(_OF_RUN.limit(most), {"run": run})).scalars().all()
+    some = _OF_RUN.limit(most).with_for_update()  # a late answer may be written to one of them just now
+    ids = (await connection.execute(some, {"run": run})).scalars().all()
     if ids:
         await _jobs_remove(connection, run, ids)
     return len(ids)

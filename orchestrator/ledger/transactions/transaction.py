@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.database import Company
 from orchestrator.ledger.transitions.apply_transitions import transitions_apply
 
 Result = TypeVar("Result")
@@ -53,6 +54,7 @@ class QueuedWrite(Generic[Result]):
     unfinished: Sequence[Job] = ()
     block: Block[Result] | None = None
     is_brief: bool = False
+    company: Company = Company.SHARED
     then: OnCommit | None = None
     bytes: int = field(init=False)
     has_ended: bool = False

@@ -42,7 +42,7 @@ _COUNT = upsert(counts, lambda new: {"n": counts.c.n + new.n})
 
 async def counts_add(connection: AsyncConnection, changes: Counter[tuple[int, str]]) -> None:
     """Adds `changes[run, name]` to the run's counts."""
-    rows = [{"run_id": run, "name": name, "n": n} for (run, name), n in changes.items() if n]
+    rows = [{"run_id": run, "name": name, "n": n} for (run, name), n in sorted(changes.items()) if n]
     if rows:
         await connection.execute(_COUNT, rows)
 

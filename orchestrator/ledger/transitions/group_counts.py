@@ -90,7 +90,7 @@ async def open_add(connection: AsyncConnection, way: Way, changes: Mapping[int, 
     sums: Counter[int] = Counter()
     for job, group in await connection.execute(_GROUPS_OF, {"to": way.to_run, **batch_of(changes)}):
         sums[group] += changes[job]
-    await _OPEN.execute(connection, [{"b_id": group, "b_n": n} for group, n in sums.items() if n])
+    await _OPEN.execute(connection, [{"b_id": group, "b_n": n} for group, n in sorted(sums.items()) if n])
 
 
 async def groups_begin(connection: AsyncConnection, way: Way, opens: Mapping[int, int]) -> None:

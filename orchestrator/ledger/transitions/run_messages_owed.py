@@ -55,12 +55,15 @@ class NotifyingRun(msgspec.Struct, frozen=True):
 
 _wanted: Final = msgspec.json.Decoder(_Wanted)
 _RUN: Final = select(runs.c.id, runs.c.name, runs.c.settings)
+_RUN_LOCKED: Final = _RUN.where(runs.c.id == bindparam("run")).with_for_update(key_share=True)
 _OVER: Final = _RUN.where(
     runs.c.id.in_(IN_BATCH),
     ~select(counts.c.run_id)
     .where(counts.c.run_id == runs.c.id, counts.c.name.in_(_UNFINISHED), counts.c.n > 0)
     .exists(),
-)
+).with_for_update(of=runs, key_share=True)
+"""Whoever takes more rows in for one of them waits, or was waited for: what is counted then is counted afterwards."""
+
 _TAKEN: Final = ("timed", "total_ms", "batch_ms", "untimed")
 _TOOK: Final = (
     select(
@@ -153,7 +156,7 @@ async def episode_begin(
 
 async def notifying_run(connection: AsyncConnection, run: int) -> NotifyingRun | None:
     """The run of that number, where it tells somebody."""
-    row = (await connection.execute(_RUN.where(runs.c.id == bindparam("run")), {"run": run})).first()
+    row = (await connection.execute(_RUN_LOCKED, {"run": run})).first()
     return None if row is None or not receivers_in(row.settings) else NotifyingRun(*row)
 
 

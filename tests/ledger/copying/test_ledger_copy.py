@@ -18,6 +18,7 @@ from orchestrator.errors import IntakeBusyError, LedgerBusyError, LedgerRetiredE
 from orchestrator.ledger import Ledger, command_ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.copying.ledger_copy import CopiedRows, Tell, copy_ledger
+from orchestrator.ledger.database import Company
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import retire
 from orchestrator.ledger.sites.site import LedgerSite
@@ -251,8 +252,8 @@ class LosesCommits:
         return self._site.database.reading()
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        async with self._site.database.writing() as connection:
+    async def writing(self, company: Company) -> AsyncIterator[AsyncConnection]:
+        async with self._site.database.writing(company) as connection:
             yield connection
             raise StorageError("the disk is full")
 
