@@ -147,8 +147,9 @@ ONE_ROW: Final = Walk(
             "Or by a webhook",
             (
                 "engine/engine.py::Engine.__init__",
-                "engine/hosting/webhook_listener.py::WebhookListener.__init__",
-                "engine/hosting/webhook_listener.py::WebhookListener._bind",
+                "engine/process/engine_process.py::EngineProcess.__init__",
+                "engine/process/webhook_listener.py::WebhookListener.__init__",
+                "engine/process/webhook_listener.py::WebhookListener._bind",
                 "web/webhook_routes.py::Webhooks",
                 "web/webhook_routes.py::Webhooks.handle",
                 "core/service/webhook_token.py::submission_of",
@@ -212,7 +213,7 @@ ONE_FAILURE: Final = Walk(
             "It is tried again",
             (
                 "engine/sending/dispatcher.py::Dispatcher.__init__",
-                "engine/sending/dispatcher.py::Dispatcher._on_steps",
+                "engine/sending/dispatcher.py::Dispatcher.on_steps",
                 "engine/sending/run_sender.py::RunSender.on_queued",
                 "engine/sending/lane_sender.py::LaneSender.wake",
                 "engine/sending/lane_sender.py::LaneSender._claim",

@@ -47,7 +47,7 @@ def test_who_follows_one_is_told_once_that_it_stands_still(tmp_path: Path, caplo
             async with d.orchestrator():
                 await anyio.sleep(180)  # by then nothing is said of the run any more
                 assert "no sign of life" not in caplog.text
-                first._session._engine.heart.beaten_at = d.clock.now() + 3_600_000_000  # it says nothing more
+                first._session._engine.process.heart.beaten_at = d.clock.now() + 3_600_000_000  # it says nothing more
                 await anyio.sleep(300)
                 told = [line for line in caplog.messages if "no sign of life for 3" in line]
                 assert len(told) == 1

@@ -17,8 +17,8 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis.causes import Cause, Diagnosis
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.process.heartbeat import BEAT_S
 from orchestrator.engine.runtime.console import SilentConsole
-from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
 from orchestrator.settings.command_requests import ControlAction, DoctorRequest, ServeRequest

@@ -117,7 +117,7 @@ class Process:
         self.builder = session.own.sending.builder
         self.canceller, self.inbox, self.stuck = (
             engine.maintenance.canceller,
-            engine.listener.inbox,
+            engine.inbox,
             engine.maintenance.stuck,
         )
         self.reconciler, self.pruner, self.janitor = (
@@ -131,8 +131,8 @@ class Process:
             engine.groups.task_pool,
         )
         self.listener: ASGIApp = listener_application(
-            engine.listener.webhooks
-            or Webhooks(key=KEY, sink=engine.listener.desk, clock=self.clock)  # which nobody told the service of
+            engine.process.listener.webhooks
+            or Webhooks(key=KEY, sink=engine.process.desk, clock=self.clock)  # which nobody told the service of
         )
 
     async def begin(self) -> Recovered:

@@ -43,7 +43,7 @@ def batch_service(
         connection=host.connection,
         dependencies=host.dependencies,
         console=host.console,
-        webhook_bytes=lambda: engine.listener.url_bytes,
+        webhook_bytes=lambda: engine.process.listener.url_bytes,
         wake=engine.commands.on_change,
     )
     keeper = BatchKeeper(runs=runs)

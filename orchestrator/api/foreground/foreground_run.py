@@ -95,7 +95,7 @@ class Foreground:
         if self._intake.is_begun:
             await self._intake.done.wait()
         else:
-            webhook_bytes, advice = engine.listener.url_bytes, self._refusal_advice
+            webhook_bytes, advice = engine.process.listener.url_bytes, self._refusal_advice
             await self._intake.take_in(
                 engine.ledger, self._request, run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
             )
@@ -244,7 +244,7 @@ class Foreground:
         assert self._standing is not None
         self._gave_up = why_given_up(self._standing, after_us)
         if self._host.engine is not None:
-            self._host.engine.stop()
+            self._host.engine.process.stop()
 
     # --- ending
 

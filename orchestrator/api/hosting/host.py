@@ -188,14 +188,14 @@ class Host:
     async def working(self, engine: Engine) -> AsyncIterator[None]:
         """Listens, and lets the engine work inside of the block, which `stop` cuts short; see `Engine.working`."""
         await engine.runs.learn_settings()
-        await engine.listener.serve()
+        await engine.process.listen()
         async with engine.working():
             yield
 
     async def _stop_when_asked(self, engine: Engine) -> None:
         await self.stop.wait()
         self.console.info(start_and_stop_texts.STOPPING)
-        engine.stop()
+        engine.process.stop()
 
     async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:
         """Begins to collect, to do what others ask for, and to carry out flows as `firing` says. Inside `working`.
@@ -209,7 +209,7 @@ class Host:
             connection=self.connection,
             dependencies=self.dependencies,
             console=self.console,
-            webhook_bytes=lambda: engine.listener.url_bytes,
+            webhook_bytes=lambda: engine.process.listener.url_bytes,
             scrub=engine.endpoints.secrets.scrub,
         )
         return recovered, await engine.carry_out_flows(files, firing)

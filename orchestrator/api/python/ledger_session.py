@@ -192,7 +192,7 @@ class LedgerSession:
     async def webhook_bytes(self) -> int:
         """How many bytes a webhook URL adds to a request of whoever works, at most."""
         if self._engine is not None:
-            return self._engine.listener.url_bytes
+            return self._engine.process.listener.url_bytes
         beats = await self.ledger.runs.heartbeats.all()
         return max((beat.report.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
 

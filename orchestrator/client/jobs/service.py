@@ -95,6 +95,10 @@ class Service:
             endpoint = self._endpoints[endpoint_id] = EndpointJobs(api, self.sleep)
         return endpoint
 
+    def forget(self, api: ServerlessEndpoint) -> None:
+        """Whoever asks for that endpoint again has another object, with limits that nothing was counted in."""
+        self._endpoints = {name: each for name, each in self._endpoints.items() if each.api is not api}
+
     def _of_service(self, endpoint_id: str) -> ServerlessEndpoint:
         base, headers = endpoint_url(self._url, endpoint_id), self.headers
         self._transport.check_proxy()

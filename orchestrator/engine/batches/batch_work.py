@@ -68,7 +68,6 @@ class BatchWork:
         """No other batch is made before: the service would not make one."""
 
         self._wakeup = Wakeup()
-        ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self._wakeup.wake)
         endpoint.owed.add(self._wakeup.wake)
         turns.added.add(self._wakeup.wake)
@@ -104,7 +103,7 @@ class BatchWork:
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
         """What is queued may go into a draft, and how others end tells whether it may."""
         for step in taken if self._open else ():
             for batch in {step.before.batch, step.after.batch}:

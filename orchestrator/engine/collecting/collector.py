@@ -66,7 +66,6 @@ class Collector:
 
         self._missing = MissingJobCheck(endpoint=endpoint, ledger=ledger)
         self._counted_on_us = endpoint.estimates.retention.counted_on_us
-        ledger.writer.subscribe(endpoint.outstanding.on_steps)
         endpoint.changes.add(self._wakeup.wake)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

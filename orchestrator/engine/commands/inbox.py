@@ -44,7 +44,7 @@ class CommandInbox:
         self._handlers[action.value] = handler
 
     def on_change(self) -> None:
-        """Another process may have asked for something (`engine.runtime.ledger_watch` sees that)."""
+        """Another process may have asked for something (`engine.process.ledger_watch` sees that)."""
         self._wakeup.wake()
         self._lengthy_wakeup.wake()
 

@@ -15,6 +15,7 @@ from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.hosting.command_desk import CommandDesk
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.runtime.subscribers import StepSubscribers, Subscribers
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Hold
 
@@ -26,6 +27,8 @@ class FlowWork:
     ledger: Ledger
     clock: Clock
     host: RunHost
+    steps: StepSubscribers
+    news: Subscribers
     commands: CommandDesk
     files: FlowFiles
     firing: Firing
@@ -72,13 +75,15 @@ class FlowWork:
         )
         retention = FlowRetention(ledger=self.ledger, serving=self.host, hold=self.hold)
         pings = LivenessPings(sender=self.files.sender, clock=self.clock, written_at=self.written_at, warn=warn)
+        self._relay = relay
         self._parts = relay, notifier, self.run_notifier, retention, self.scheduler, pings
 
     async def begin(self) -> None:
         """Begins with all of it."""
-        self.ledger.writer.subscribe(self.run_notifier.on_steps)
+        self.steps.add(self._relay.on_steps)
+        self.steps.add(self.run_notifier.on_steps)
         self.commands.ticks(self.scheduler.tick)
-        self.commands.watch.subscribe(self.scheduler.on_change)
-        self.commands.watch.subscribe(self.run_notifier.on_change)
+        self.news.add(self.scheduler.on_change)
+        self.news.add(self.run_notifier.on_change)
         for part in self._parts:
             await self.host.groups.taking.start(part.serve)

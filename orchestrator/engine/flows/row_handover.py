@@ -80,9 +80,6 @@ class RowHandover:
     _under_way: set[int] = field(init=False, default_factory=set)
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
 
-    def __post_init__(self) -> None:
-        self.ledger.writer.subscribe(self._on_steps)
-
     def is_handing_over_to(self, run: int) -> bool:
         """Whether rows are on their way to `run` that its session may not have counted yet."""
         return run in self._under_way
@@ -108,7 +105,8 @@ class RowHandover:
             maker.leave()
         self._let_through.discard(run)
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
         ended = (step for step in taken if is_terminal(step.after) or step.event is Event.REOPENED)
         if self._feeding and any(step.after.run in self._feeding for step in ended):
             self._wakeup.wake()

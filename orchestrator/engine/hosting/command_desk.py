@@ -11,7 +11,7 @@ from orchestrator.engine.commands.inbox import CommandInbox, Handler
 from orchestrator.engine.commands.resend import resent
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.hosting.run_host import RunHost
-from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Command, Reply
 
@@ -20,7 +20,9 @@ LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
 
 
 class CommandDesk(CommandInbox):
-    """Of one engine. `learn` has it learn of runs that another process has made, `beat` writes down how it stands."""
+    """Of one engine. `learn` has it learn of runs that another process has made, `beat` writes down how this process
+    stands, and `news` comes of what others commit.
+    """
 
     def __init__(
         self,
@@ -29,7 +31,7 @@ class CommandDesk(CommandInbox):
         host: RunHost,
         learn: Callable[[], Awaitable[object]],
         beat: Callable[[], Awaitable[None]],
-        watch_every_s: float,
+        news: Subscribers,
     ) -> None:
         super().__init__(ledger)
         self._host = host
@@ -39,9 +41,8 @@ class CommandDesk(CommandInbox):
         """The number of the last command that was asked before this engine was there."""
 
         self._is_tick_asked = False
-        self.watch = LedgerWatch(ledger.commits_of_others, place=ledger.place, every_s=watch_every_s)
-        self.watch.subscribe(self._look)
-        self.watch.subscribe(self.on_change)
+        news.add(self._look)
+        news.add(self.on_change)
         endpoints = host.endpoints
         self.register(Action.RETRY, host.retry_asked)
         self.register(Action.RESEND, partial(resent, ledger))

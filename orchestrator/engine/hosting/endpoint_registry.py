@@ -1,7 +1,7 @@
-"""The endpoints that a process serves, by the ledger's numbers: the interface of each, its health, its collector."""
+"""The endpoints that an engine serves, by the ledger's numbers: the interface of each, its health, its collector."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from orchestrator.client import ServerlessEndpoint, for_a_batch, reserve_for_predecessor
 from orchestrator.core.limits.rate_pacer import Limit, Operation
@@ -12,23 +12,16 @@ from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.endpoint.run_homes import RunHomes
 from orchestrator.engine.endpoint.settings_there import SettingsThere
-from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.service_registry import ServiceRegistry
-from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
-from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
-from orchestrator.engine.runtime.subscribers import Subscribers
+from orchestrator.engine.runtime.scope import Scope
+from orchestrator.engine.runtime.subscribers import StepSubscribers, Subscribers
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.engine.sending.dispatcher import Dispatcher
-from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import MINUTE_US, SECOND_US
-
-if TYPE_CHECKING:
-    from orchestrator.web.webhook_routes import Webhooks
 
 ANSWER_US_MAX: Final = MINUTE_US
 """A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
@@ -45,35 +38,28 @@ class ServedEndpoint(NamedTuple):
 
 
 class EndpointRegistry:
-    """All endpoints that this process serves, by their numbers in the ledger, and what they share."""
+    """All endpoints that one engine serves, by their numbers in the ledger, and what they share."""
 
     def __init__(
         self,
-        ledger: Ledger,
-        connection: ConnectionSettings,
-        dependencies: Dependencies,
-        console: Console,
+        process: EngineProcess,
+        scope: Scope,
         groups: WorkGroups,
+        steps: StepSubscribers,
     ) -> None:
-        self._ledger = ledger
-        self._dependencies = dependencies
-        self._console = console
+        self._process = process
+        self.scope = scope
         self._groups = groups
+        self.steps = steps
         self.settings_of: dict[int, RunSettings] = {}
-        """Of every run of the ledger, by its number, as they were given last."""
+        """Of every run in the scope, by its number, as they were given last."""
 
-        self.services = ServiceRegistry(connection, dependencies, console, groups.outer, ownership=ledger.ownership)
-        own = connection.key_variables
-        self.secrets = SecretScrubber(
-            lambda: ledger.jobs.claims.secret_names | own | self.services.secret_variables,
-            dependencies.environ,
-            api_keys=self.services.api_keys,
-            warn=console.warn,
-        )
-        self.limits = LimitKeeper(ledger=ledger, say=console.info, word=dependencies.word)
-        self.validators = validation_pool(ledger, self.settings_of, console.warn, dependencies)
+        self.services = process.services
+        self.secrets = process.secrets
+        self.limits = LimitKeeper(ledger=process.ledger, say=process.console.info, word=process.dependencies.word)
+        self.validators = validation_pool(process.ledger, self.settings_of, process.console.warn, process.dependencies)
         self.retries = RetryBudgets(self.settings_of)
-        ledger.writer.subscribe(self.retries.on_steps)
+        steps.add(self.retries.on_steps)
         self.homes = RunHomes()
         self.owed = Subscribers()
         """Who is woken when something is to be cancelled at a service."""
@@ -85,24 +71,20 @@ class EndpointRegistry:
         self.fresh: list[int] = []
         """Those at which nothing is collected yet."""
 
-    async def reach(self, run: Run, webhooks: "Webhooks | None") -> None:
-        """The endpoint of `run` is one of ours from now on. Raises `UsageError` where it has no service.
-
-        `webhooks`: where those of the service come in.
+    async def reach(self, run: Run) -> None:
+        """The endpoint of `run` is one of ours from now on. Raises `UsageError` where it has no service, or cannot be
+        ours.
         """
+        await self.scope.take_in(run.endpoint_id)
         if run.endpoint_id not in self.endpoints:
             api = await self.services.endpoint_of(run, self.settings_of[run.id])
+            webhooks = self._process.listener.webhooks
             self._serve(run, api, webhooks=webhooks is not None)
-            api.down.room = self._room
+            api.down.room = self._process.room
             if webhooks is not None:
                 webhooks.share(api.down)
         self.retries.place(run)
         self.homes.place(run, self.settings_of[run.id])
-
-    async def _room(self) -> None:
-        """Returns once so little waits to be written and saved that more may come."""
-        await self._ledger.writer.room()
-        await self.validators.room()
 
     def _serve(self, run: Run, api: ServerlessEndpoint, *, webhooks: bool) -> None:
         """Serves the endpoint of `run`, which is not served yet."""
@@ -110,14 +92,14 @@ class EndpointRegistry:
         endpoint = Endpoint(
             id=run.endpoint_id,
             api=api,
-            clock=self._dependencies.clock,
+            clock=self._process.dependencies.clock,
             settings_of=SettingsThere(self.settings_of, run.endpoint),
             retries=self.retries,
             webhooks=webhooks,
-            warn=self._console.warn,
+            warn=self._process.console.warn,
             homes=self.homes,
             owed=self.owed,
-            word=self._dependencies.word,
+            word=self._process.dependencies.word,
             is_local=is_local,
             scrub=self.secrets.scrub,
         )
@@ -132,22 +114,32 @@ class EndpointRegistry:
         limits = EndpointLimits(
             api=api,
             share=dict if is_local else share,
-            clock=self._dependencies.clock,
+            clock=self._process.dependencies.clock,
             requests_per_worker=None if is_local else self.services.requests_per_worker,
             changed=changed,
         )
-        self._ledger.writer.subscribe(endpoint.runs.on_steps)
         self.limits.add(endpoint.id, run.endpoint, limits)
         task_pool = self._groups.task_pool
-        collector = Collector(endpoint=endpoint, ledger=self._ledger, task_pool=task_pool, validators=self.validators)
-        dispatcher = Dispatcher(endpoint=endpoint, ledger=self._ledger, task_pool=task_pool, validators=self.validators)
+        collector = Collector(
+            endpoint=endpoint, ledger=self._process.ledger, task_pool=task_pool, validators=self.validators
+        )
+        dispatcher = Dispatcher(
+            endpoint=endpoint, ledger=self._process.ledger, task_pool=task_pool, validators=self.validators
+        )
         batches = BatchWork(
             endpoint=endpoint,
-            ledger=self._ledger,
+            ledger=self._process.ledger,
             task_pool=task_pool,
             validators=self.validators,
             turns=dispatcher.turns,
         )
+        for on_steps in (
+            endpoint.runs.on_steps,
+            endpoint.outstanding.on_steps,
+            dispatcher.on_steps,
+            batches.on_steps,
+        ):
+            self.steps.add(on_steps)
         self.endpoints[endpoint.id] = endpoint
         self.served[endpoint.id] = ServedEndpoint(endpoint, limits, collector, dispatcher, batches)
         self.fresh.append(endpoint.id)
@@ -156,7 +148,7 @@ class EndpointRegistry:
         """Begins to collect at the endpoints that were added last; returns their numbers."""
         fresh, self.fresh = self.fresh, []
         await self.limits.read()
-        if await self._ledger.jobs.submissions.latest():
+        if await self._process.ledger.jobs.submissions.latest():
             for number in fresh:
                 await self._remember(number)
         taking = self._groups.taking
@@ -174,27 +166,32 @@ class EndpointRegistry:
         Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window. What a
         process may still send that did not let go has its part of the limits until it cannot arrive any more.
         """
-        endpoint, now = self.endpoints[number], self._ledger.now()
+        endpoint, now = self.endpoints[number], self._process.ledger.now()
         limiter = endpoint.api.limiter
-        endpoint.recall(await self._ledger.runs.learned.of(number))
+        endpoint.recall(await self._process.ledger.runs.learned.of(number))
         for operation in set(Operation) - {Operation.RUN}:
             limiter.ease_in(operation)
         window_us = int(limiter.limit(Operation.RUN).window_s * SECOND_US)
         since = now - window_us - ANSWER_US_MAX
-        sent = await self._ledger.jobs.submissions.sent_since(
+        sent = await self._process.ledger.jobs.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
-        if self._ledger.ownership is not None and self._ledger.ownership.is_successor:
+        if self.scope.is_successor:
             reserve_for_predecessor(limiter, unanswered=len(sent.unanswered), now=now)
             limiter.hold(Operation.RUN, sent.answered)
         else:
             limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
-        endpoint.estimates.remember(await self._ledger.jobs.history.took(endpoint_id=number, now=now))
+        endpoint.estimates.remember(await self._process.ledger.jobs.history.took(endpoint_id=number, now=now))
+
+    def leave(self) -> None:
+        """None of them is ours any more: whoever is there next begins with what the ledger tells."""
+        for endpoint in self.endpoints.values():
+            self.services.forget(endpoint.api)
 
     async def write_down(self) -> None:
         """Leaves to others what was learned since the last time. Raises `StorageError`."""
         for number, endpoint in list(self.endpoints.items()):  # meanwhile another may come in
             learned = endpoint.learned
             if learned != endpoint.written:
-                await self._ledger.runs.learned.write(number, learned)
+                await self._process.ledger.runs.learned.write(number, learned)
                 endpoint.written = learned

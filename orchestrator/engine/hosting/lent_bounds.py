@@ -12,6 +12,7 @@ from orchestrator.engine.ports.account_endpoints import AccountEndpoints
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.endpoints import LentEndpoint
@@ -43,11 +44,12 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LentBounds:
-    """Those of one ledger, whichever process has changed them."""
+    """Those of the endpoints in a scope, whichever process has changed them."""
 
     def __init__(
-        self, *, ledger: Ledger, services: ServiceRegistry, dependencies: Dependencies, console: Console
+        self, *, ledger: Ledger, scope: Scope, services: ServiceRegistry, dependencies: Dependencies, console: Console
     ) -> None:
+        self._scope = scope
         self._ledger = ledger
         self._services = services
         self._dependencies = dependencies
@@ -58,7 +60,8 @@ class LentBounds:
     async def known(self) -> dict[int, LentEndpoint]:
         """The loans that nobody has put back yet, by the numbers of their endpoints."""
         if self._lent is None:
-            found = {each.endpoint_id: each for each in await self._ledger.runs.scaling_overrides.all()}
+            lent = await self._ledger.runs.scaling_overrides.all()
+            found = {each.endpoint_id: each for each in lent if self._scope.has(each.endpoint_id)}
             if self._lent is None:  # another one may have looked meanwhile, and have lent something since
                 self._lent = found
         return self._lent

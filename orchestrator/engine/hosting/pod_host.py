@@ -1,4 +1,4 @@
-"""Pods for the runs of one ledger: which runs want how many, and their pods as members of pools once they are ready.
+"""Pods for the runs of one engine: which runs want how many, and their pods as members of pools once they are ready.
 
 Pods are asked for once a run is to be sent, and end as soon as it has nothing to send or outstanding: since it is over,
 a brake holds it, or people paused, cancelled or released it. Its jobs wait in the line of a place where nothing is ever
@@ -88,7 +88,7 @@ class EndedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodHost:
-    """Of one process. `join` has the pods that `RunRegistry.pod_urls` names take part in the pool of a run, and no
+    """Of one engine. `join` has the pods that `RunRegistry.pod_urls` names take part in the pool of a run, and no
     others.
     """
 
@@ -112,7 +112,14 @@ class PodHost:
         self._provided: set[int] = set()
         """The runs that can have the pods that they want, as far as was looked."""
 
-        self.keeper = PodKeeper(ledger, dependencies.clock, console, account_at=self._account_at, answers=self._answers)
+        self.keeper = PodKeeper(
+            ledger,
+            dependencies.clock,
+            console,
+            is_ours=runs.is_ours,
+            account_at=self._account_at,
+            answers=self._answers,
+        )
         runs.brakes.spent.of_pods = self.keeper.spent
         runs.why_no_pods = self.hold
         runs.paid_for_pod = self.keeper.spent
@@ -168,7 +175,7 @@ class PodHost:
                 self._console.warn(f"{counted(len(left), 'pod')} may still be paid: {names}; end with: {step}")
 
     async def tidy(self) -> list[EndedPod]:
-        """Ends the pods of this ledger's runs, whoever asked for them, for a while; returns what became of each."""
+        """Ends the pods of the runs in the scope, whoever asked for them, for a while; returns what became of each."""
         before = [lease.id for lease in await self.keeper.leases() if lease.state in OPEN]
         self.keeper.try_at_once()
         pause_s = END_LOOK_S

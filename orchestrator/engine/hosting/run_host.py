@@ -30,8 +30,8 @@ from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
 
 
 class RunHost:
-    """What one engine does with its `runs` while it works. `reach` is the engine's, and `said` what this process
-    says of itself.
+    """What one engine does with its `runs` while it works. `reach` is the engine's, and `said` what there is to say of
+    it.
     """
 
     def __init__(
@@ -153,9 +153,9 @@ class RunHost:
                 await self.ledger.jobs.go_home(run.id, endpoint=part.endpoint.id, home=run.endpoint_id)
 
     async def serve_all(self) -> None:
-        """Serves every run of which something is left."""
+        """Serves every run in the scope of which something is left."""
         counts = await self.ledger.runs.counts_by_run()
-        for run in await self.ledger.runs.all():
+        for run in await self.runs.ours():
             if run.accepted and unfinished(counts.get(run.id, {})):
                 await self.serve(run)
 

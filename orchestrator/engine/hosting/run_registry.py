@@ -1,4 +1,4 @@
-"""The runs of the ledger as this process knows them: their settings, where they are served, and how they stand."""
+"""The runs of a scope as its engine knows them: their settings, where they are served, and how they stand."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -12,18 +12,15 @@ from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
-from orchestrator.engine.hosting.webhook_listener import Webhook
 from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.pools.member_line import MemberLine
 from orchestrator.engine.pools.pools import Pools
 from orchestrator.engine.pools.run_pool import RunPool
-from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.engine.sending.served_brakes import ServedBrakes
-from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
@@ -47,17 +44,13 @@ class RunRegistry:
 
     def __init__(
         self,
-        ledger: Ledger,
-        dependencies: Dependencies,
-        console: Console,
-        *,
+        process: EngineProcess,
         endpoints: EndpointRegistry,
-        webhook: Webhook | None,
     ) -> None:
-        self._ledger = ledger
-        self._clock = dependencies.clock
+        self._ledger = ledger = process.ledger
+        self._clock = process.dependencies.clock
         self._endpoints = endpoints
-        self._webhook = webhook
+        self._webhook = process.listener.webhook
         self.settings_of = endpoints.settings_of
         """As they were given last, by the numbers of their runs."""
 
@@ -65,12 +58,13 @@ class RunRegistry:
             ledger,
             self._clock,
             self.settings_of,
-            console=console,
-            word=dependencies.word,
+            console=process.console,
+            word=process.dependencies.word,
             name_of=endpoints.retries.name_of,
         )
         self.pools = Pools(endpoints.homes)
-        ledger.writer.subscribe(self.pools.on_steps)
+        endpoints.steps.add(self.brakes.on_steps)
+        endpoints.steps.add(self.pools.on_steps)
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
 
@@ -92,14 +86,22 @@ class RunRegistry:
         self.unfinished: set[int] = set()
         """The runs that had something to do as they were met: there may be years of others."""
 
+    async def ours(self) -> list[Run]:
+        """The runs in the scope, oldest first."""
+        return [run for run in await self._ledger.runs.all() if self._endpoints.scope.has(run.endpoint_id)]
+
+    def is_ours(self, run: int) -> bool:
+        """Whether the run of that number is in the scope, as far as was looked; of one that is deleted nobody knows."""
+        return self._endpoints.scope.is_everything or run in self.settings_of
+
     async def learn_settings(self) -> None:
-        """Reads the settings of all runs, as they were given last."""
-        for run in await self._ledger.runs.all():
+        """Reads the settings of all runs in the scope, as they were given last."""
+        for run in await self.ours():
             self.settings_of[run.id] = run.settings
 
     async def learn_changed(self) -> None:
         """Somebody has changed the priority of a run, or one of its brakes."""
-        for run in await self._ledger.runs.all():
+        for run in await self.ours():
             if run.id in self.settings_of:
                 changed = {name: getattr(run.settings, name) for name in CHANGED}
                 self.settings_of[run.id] = replace(self.settings_of[run.id], **changed)
@@ -108,17 +110,17 @@ class RunRegistry:
                 session.progress.nudge()
 
     async def learn_all(self) -> list[Run]:
-        """Reads the settings of each run of the ledger; returns the runs as they are at further endpoints that can be
+        """Reads the settings of each run in the scope; returns the runs as they are at further endpoints that can be
         reached.
         """
+        runs, others = await self.ours(), list[Run]()
         counts = await self._ledger.runs.counts_by_run()
-        self.unfinished = {run for run, of_run in counts.items() if unfinished(of_run)}
-        others: list[Run] = []
-        runs = await self._ledger.runs.all()
+        self.unfinished = {run.id for run in runs if unfinished(counts.get(run.id, {}))}
         for run in runs:
             self.settings_of.setdefault(run.id, run.settings)
             self.learn_home(run)
-        for run in [*runs, *await self._ledger.runs.elsewhere()]:
+        elsewhere = [run for run in await self._ledger.runs.elsewhere() if self.is_ours(run.id)]
+        for run in [*runs, *elsewhere]:
             if run.settings.retry_budget is not None and run.id not in self._endpoints.retries.progress:
                 await self._progress_of(run)  # its results may come, and nobody have it served here
             is_there = run.endpoint_id in self._endpoints.homes.endpoints.get(run.id, ())
@@ -156,7 +158,7 @@ class RunRegistry:
         """How `run` stands, from now on."""
         margins = await self._ledger.jobs.margins.of(run=run.id)
         progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
-        self._ledger.writer.subscribe(progress.on_steps)
+        self._endpoints.steps.add(progress.on_steps)
         await self._ledger.runs.recount(run.id, progress.recount)
         self._endpoints.retries.progress[run.id] = progress
         return progress

@@ -55,7 +55,7 @@ def knows_account(rest_url: str, service_url: str) -> bool:
 
 
 class WorkerScaling:
-    """The bounds of endpoints' workers, as the runs of one ledger want them."""
+    """The bounds of endpoints' workers, as the runs of one engine want them."""
 
     def __init__(
         self,
@@ -75,7 +75,13 @@ class WorkerScaling:
         self._launch = launch
         self._dependencies = dependencies
         self._console = console
-        self._lent = LentBounds(ledger=ledger, services=endpoints.services, dependencies=dependencies, console=console)
+        self._lent = LentBounds(
+            ledger=ledger,
+            scope=endpoints.scope,
+            services=endpoints.services,
+            dependencies=dependencies,
+            console=console,
+        )
         self._settled: set[int] = set()
         """The endpoints where the runs at work have what they want, or a person has the last word."""
 
@@ -142,7 +148,7 @@ class WorkerScaling:
                     self._console.warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
 
     async def tidy(self) -> list[PutBack]:
-        """Puts everything back that was raised for runs of this ledger, by whichever process."""
+        """Puts everything back that was raised for runs in the scope, by whichever process."""
         lent = await self._lent.known()
         async with self._turn:
             return [await self._lent.put_back(each) for each in list(lent.values())]

@@ -55,7 +55,6 @@ class Canceller:
         self._troubles: dict[int, int] = {}
         self._polling = anyio.Lock()
         self._closely_until = 0
-        ledger.writer.subscribe(self._on_steps)
         owed.add(self.wake)
 
     def wake(self) -> None:
@@ -63,7 +62,8 @@ class Canceller:
         self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
         self._wakeup.wake()
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
         if any(leaves_extra(step) for step in taken):
             self.wake()
 
@@ -74,6 +74,15 @@ class Canceller:
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def owes(self) -> bool:
+        """Whether anything is due now at the endpoints that are served."""
+        now, after = self._ledger.now(), (0, 0)
+        while page := await self._ledger.jobs.cancels.due(now=now, after=after, most=PAGE):
+            if any(owed.endpoint in self._served for owed in page):
+                return True
+            after = (page[-1].cancel_at, page[-1].submission)
+        return False
 
     async def finish(self) -> None:
         """Settles what is due now, so that nothing too many goes on running when a run is over."""

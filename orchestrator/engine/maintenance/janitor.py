@@ -89,7 +89,11 @@ class Janitor:
         endpoints: Mapping[int, Endpoint],
         settings_of: Mapping[int, RunSettings],
         duties: Sequence[Duty] = (),
+        *,
+        settled_after_us: int = 0,
     ) -> None:
+        """What an earlier process left unanswered is settled no sooner than after `settled_after_us`."""
+        self._settled_after_us = settled_after_us
         self._ledger = ledger
         self._endpoints = endpoints
         self._settings_of = settings_of
@@ -98,7 +102,6 @@ class Janitor:
         """When it last ran, and which duties failed; None before the first time."""
 
         self._wakeup = Wakeup()
-        ledger.writer.subscribe(self._on_steps)
 
     async def recover(self, endpoints: Collection[int]) -> Recovered:
         """Puts in order what an earlier process left at `endpoints`, which this process serves from now on, and has
@@ -161,8 +164,8 @@ class Janitor:
 
     def _left(self, job: Job, never_left: Collection[int]) -> Transition:
         endpoint = self._endpoints[job.endpoint]
-        now, ownership = self._ledger.now(), self._ledger.ownership
-        settled_from = now + SETTLED_US_MIN if ownership is not None and ownership.is_successor else now
+        now = self._ledger.now()
+        settled_from = now + self._settled_after_us
         step = left_submitting(endpoint, job, now, never_left=job.submission in never_left, settled_from=settled_from)
         return endpoint.homes.homeward(step)
 
@@ -186,7 +189,8 @@ class Janitor:
 
     # --- settling
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
         if any(step.after.state is State.UNCERTAIN for step in taken):
             self._duties[0].due_at = 0
             self._wakeup.wake()

@@ -8,7 +8,6 @@ from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
-from orchestrator.settings.run_settings import RunSettings
 
 PAGE: Final = 1_000
 """Rows that are looked at, and deleted, at once: some milliseconds."""
@@ -34,7 +33,6 @@ class Pruner:
 
     ledger: Ledger
     clock: Clock
-    settings_of: Mapping[int, RunSettings]
     page: int = PAGE
     pages_max: int = PAGES_MAX
     _events_after: int = field(init=False, default=0)
@@ -48,8 +46,12 @@ class Pruner:
         now = self.clock.now()
         if now >= self._begun_at + FULL_PASS_EVERY_US:
             self._begun_at, self._events_after, self._submissions_after = now, 0, 0
-        before = {run: now - settings.events_kept_us for run, settings in self.settings_of.items()}
-        if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
+        settings_of = {run.id: run.settings for run in await self.ledger.runs.all()}
+        before = {run: now - settings.events_kept_us for run, settings in settings_of.items()}
+        kept_us = max((settings.retention_us for settings in settings_of.values()), default=0)
+        if before and not (
+            await self._forget_events(before) and await self._forget_submissions(before, now - LATE_US - kept_us)
+        ):
             return SOON_S
         if not await self._forget_checkpoints() or not await self._forget_samples(now):
             return SOON_S
@@ -83,9 +85,8 @@ class Pruner:
                 return True
         return False
 
-    async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:
+    async def _forget_submissions(self, before: Mapping[int, int], ttl_before: int) -> bool:
         """Whether that was all. After the events: what those tell of is kept."""
-        ttl_before = now - LATE_US - max(settings.retention_us for settings in self.settings_of.values())
         for _ in range(self.pages_max):
             doomed = await self.ledger.reports.pruning.submissions_doomed(
                 before, ttl_before=ttl_before, after=self._submissions_after, most=self.page

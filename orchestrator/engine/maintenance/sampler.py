@@ -1,4 +1,4 @@
-"""Writes down every ten seconds how unfinished runs, used endpoints and this process stand, for charts and metrics.
+"""Writes down every ten seconds how unfinished runs, used endpoints and their process stand, for charts and metrics.
 
 All in one transaction, in which the ledger's own counts are read, so that they agree with its tables. What the ledger
 does not count is counted here (`step_meter`, the requests of each endpoint, the process), and goes on where the last
@@ -11,21 +11,22 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.samples.buckets import GrowingHistogram
 from orchestrator.core.samples.sample_spacing import SAMPLE_S, longest_step
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.maintenance.endpoint_meter import endpoint_sample
 from orchestrator.engine.maintenance.step_meter import StepMeter, added, merged
-from orchestrator.engine.runtime.process_usage import ProcessUsage
+from orchestrator.engine.process.process_meter import ProcessMeter
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, this_process
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.samples.sample_facts import SampleFacts
 from orchestrator.ledger.samples.sample_repository import Sampling
-from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, ProcessTotals, RunSample
+from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, RunSample
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 
@@ -35,23 +36,22 @@ PAGE: Final = 2_000
 
 @dataclass(kw_only=True, eq=False)
 class Sampler:
-    """Of one engine. `report` is what it says of itself, and `webhooks` how many came in."""
+    """Of one engine. `report` is what it says of itself. Its samples tell of the `process`, too, where it `speaks` for
+    that.
+    """
 
     ledger: Ledger
     runs: RunRegistry
     endpoints: EndpointRegistry
-    usage: Callable[[], ProcessUsage]
-    lag: GrowingHistogram
+    process: ProcessMeter
+    speaks: Callable[[], bool]
     report: Callable[[], ProcessReport]
-    webhooks: Callable[[], Mapping[str, int]]
     every_s: float = SAMPLE_S
     steps: StepMeter = field(init=False)
     _runs_before: dict[int, RunSample | None] = field(init=False, default_factory=dict)
     """The last sample of each run before this process counted anything of it; None where there was none."""
 
     _endpoints_before: dict[int, EndpointSample] = field(init=False, default_factory=dict)
-    _process_before: ProcessTotals = field(init=False, default=ProcessTotals())
-    _why_before: str | None = field(init=False, default=None)
     _latest_runs: dict[int, RunSample] = field(init=False, default_factory=dict)
     """Of the runs that had something to do at the last sample."""
 
@@ -62,25 +62,24 @@ class Sampler:
 
     def __post_init__(self) -> None:
         self.steps = StepMeter(self.endpoints.settings_of, self.endpoints.retries.name_of, self.ledger.now)
-        self._began_at = self.ledger.now()
-        self.ledger.writer.subscribe(self.steps.on_steps)
 
     # --- where the last process stood
 
     async def begin(self) -> None:
         """Goes on where the samples of the ledger end. Before anything is sent."""
-        before = await self.ledger.samples.latest_of_process()
+        before = await self.process.begin()
         if before is None:
             return
-        self._process_before, self._at = before, before.at
-        self._why_before = next(
-            (beat.report.stopped or "" for beat in await self.ledger.runs.heartbeats.all() if beat.slot == 0), ""
-        )
+        scope, self._at = self.endpoints.scope, before.at
         after: int | None = before.position
+        if not scope.is_everything:  # others have sampled since, or not
+            theirs = await self.ledger.samples.endpoints.latest(scope.endpoints)
+            after = max((sample.position for sample in theirs.values()), default=0) or before.position
         while after is not None:
             missed, after = await self.ledger.samples.unsampled.after(after, most=PAGE)
             for each in missed:
-                self.steps.add(each.run, each.endpoint, each.step)
+                if scope.has(each.endpoint):
+                    self.steps.add(each.run, each.endpoint, each.step)
         self.steps.collected_at.clear()  # nobody knows when that was
 
     async def _learn(self, among: Sequence[int]) -> None:
@@ -130,7 +129,7 @@ class Sampler:
             self.runs.unfinished.discard(run)  # others may have come meanwhile
             self.steps.forget(run)
             self._runs_before.pop(run, None)
-        self._latest_endpoints |= taken.endpoints
+        self._latest_endpoints |= {number: replace(each, position=0) for number, each in taken.endpoints.items()}
 
     def _look(self, facts: SampleFacts, untold: Sequence[Transition], step_s: int) -> Sampling:
         self.steps.add_up()
@@ -144,7 +143,7 @@ class Sampler:
             runs={run: sample for run, sample in runs.items() if run not in once},
             ended={run: runs[run] for run in once},
             endpoints=self._of_endpoints(facts, beside),
-            process=self._of_process(facts),
+            process=self.process.totals(facts.position) if self.speaks() else None,
         )
 
     def _is_first(self, run: int) -> bool:
@@ -182,6 +181,7 @@ class Sampler:
 
     def _of_endpoints(self, facts: SampleFacts, beside: StepMeter) -> dict[int, EndpointSample]:
         """Of each endpoint that has something of ours, or where something has happened."""
+        position = 0 if self.endpoints.scope.is_everything else facts.position
         found: dict[int, EndpointSample] = {}
         for number, served in self.endpoints.served.items():
             if number not in self._endpoints_before:
@@ -195,23 +195,8 @@ class Sampler:
                 workers_most=None if (workers := self.runs.workers.get(number)) is None else workers.bound,
             )
             if not served.endpoint.is_idle or sample != self._latest_endpoints.get(number):
-                found[number] = sample
+                found[number] = replace(sample, position=position)
         return found
-
-    def _of_process(self, facts: SampleFacts) -> ProcessTotals:
-        before, used = self._process_before, self.usage()
-        return ProcessTotals(
-            process=this_process(),
-            began_at=self._began_at,
-            resident_bytes=used.resident_bytes,
-            before=self._why_before,
-            position=facts.position,
-            begins=before.begins + 1,
-            cpu_s=round(before.cpu_s + used.cpu_s, 3),
-            lag=merged(before.lag, self.lag.values),
-            commits=merged(before.commits, self.ledger.writer.commits.values),
-            webhooks=added(before.webhooks, self.webhooks()),
-        )
 
     def _spent(self, run: int, took: Mapping[str, DurationTotals]) -> float | None:
         """What a run has cost, whose executions at these endpoints have ended: these, and its pods."""

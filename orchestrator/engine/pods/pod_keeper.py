@@ -77,8 +77,8 @@ class PodsWanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodKeeper:
-    """Of one process. `account_at` gives the account at a place, or raises `OrchestratorError`; `answers` says whether
-    the server of a lease's pod does.
+    """Of one engine, for those runs of which `is_ours` holds. `account_at` gives the account at a place, or raises
+    `OrchestratorError`; `answers` says whether the server of a lease's pod does.
     """
 
     def __init__(
@@ -87,12 +87,14 @@ class PodKeeper:
         clock: Clock,
         console: Console,
         *,
+        is_ours: Callable[[int], bool],
         account_at: Callable[[PodPlace], PodAccount],
         answers: Callable[[PodLease], Awaitable[bool]],
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._console = console
+        self._is_ours = is_ours
         self._account_at = account_at
         self._answers = answers
         self._leases: dict[int, PodLease] | None = None
@@ -117,17 +119,18 @@ class PodKeeper:
     # --- what there is
 
     async def leases(self) -> Sequence[PodLease]:
-        """All of the ledger, oldest first."""
+        """Those of our runs, oldest first."""
         if self._leases is None:
             found = {lease.id: lease for lease in await self._ledger.runs.pod_leases.all()}
             if self._leases is None:  # another one may have looked meanwhile, and wanted some since
                 self._leases = found
-        return tuple(self._leases.values())
+        return tuple(lease for lease in self._leases.values() if self._is_ours(lease.run))
 
     @property
     def open_leases(self) -> Sequence[PodLease]:
         """Those of which something may be paid, as far as anybody has looked."""
-        return [lease for lease in (self._leases or {}).values() if lease.state is not LeaseState.ENDED]
+        leases = (self._leases or {}).values()
+        return [lease for lease in leases if lease.state is not LeaseState.ENDED and self._is_ours(lease.run)]
 
     def of(self, run: int) -> Sequence[PodLease]:
         """Those of a run, as far as anybody has looked."""

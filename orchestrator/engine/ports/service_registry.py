@@ -109,6 +109,11 @@ class ServiceRegistry:
             service.endpoint_headers = {**service.endpoint_headers, run.endpoint: said}
         return service.endpoint(LOCAL_ENDPOINT if is_local else run.endpoint).api
 
+    def forget(self, api: ServerlessEndpoint) -> None:
+        """An endpoint is not served here any more: nothing is kept of how its limits stood."""
+        for service in self._services.values():
+            service.forget(api)
+
     def account_url(self, place: str) -> str:
         """The URL of the service whose account what is at `place` belongs to: the one that is reached here, where that
         is a URL of its own.

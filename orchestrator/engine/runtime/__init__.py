@@ -1,1 +1,1 @@
-"""The shape of a part that acts by itself, tasks, heartbeat, watch, progress."""
+"""The shape of a part that acts by itself, its scope, tasks, progress."""

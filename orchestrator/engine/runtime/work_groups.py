@@ -1,7 +1,7 @@
 """The groups of tasks in which an engine works.
 
 Stopping is nesting: the innermost group takes new work; the one around it holds requests in flight and gets a deadline;
-the outermost writes and listens, and ends last.
+around both is the process, which writes and listens, and ends last.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -21,10 +21,9 @@ any more."""
 
 
 class WorkGroups:
-    """Of one engine; those within `outer` are there inside of `working`."""
+    """Of one engine; they are there inside of `working`."""
 
-    def __init__(self, outer: TaskGroup) -> None:
-        self.outer = outer
+    def __init__(self) -> None:
         self.in_flight: TaskGroup
         """Where requests in flight live, which `task_pool` launches."""
 

@@ -39,7 +39,6 @@ class Dispatcher:
             for operation in SENDING
         )
         self._is_serving = False
-        ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self.wake)
 
     def add(self, run: RunSender) -> None:
@@ -68,7 +67,8 @@ class Dispatcher:
         for lane in self._lanes:
             lane.wake()
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
         runs = self.turns.runs
         queued = {
             step.after.run

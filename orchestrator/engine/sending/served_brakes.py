@@ -39,7 +39,6 @@ class ServedBrakes:
         self.spent = Spending(name_of)
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
-        ledger.writer.subscribe(self._on_steps)
 
     async def of(self, run: Run, progress: Progress) -> RunBrakes:
         """Those of `run`, which is served from now on."""
@@ -77,7 +76,8 @@ class ServedBrakes:
         for each in list(self._runs.values()):
             await each.write_down(is_last=is_last)
 
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
         now = self._clock.now()
         for step in taken:
             ended = ended_by(step)

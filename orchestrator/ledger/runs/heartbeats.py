@@ -190,6 +190,14 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.runs.get(run, RunReport())
 
 
+def of_engines(one: ProcessReport, other: ProcessReport) -> ProcessReport:
+    """What a process says that has both of these engines."""
+    janitors = [each.janitor for each in (one, other) if each.janitor is not None]
+    failing = tuple(dict.fromkeys(name for each in janitors for name in each.failing))
+    janitor = JanitorSummary(at=min(each.at for each in janitors), failing=failing) if janitors else None
+    return ProcessReport(runs={**one.runs, **other.runs}, meters=one.meters + other.meters, janitor=janitor)
+
+
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """The row of one process. Times are microseconds UTC."""
 

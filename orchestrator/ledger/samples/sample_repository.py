@@ -170,7 +170,8 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of which this is the first sample or the last: they are kept for as long as any."""
 
     endpoints: Mapping[int, EndpointSample]
-    process: ProcessTotals
+    process: ProcessTotals | None
+    """Of the process that these are taken in, where they speak for that."""
 
 
 Look = Callable[[SampleFacts, Sequence[Transition]], Sampling]
@@ -199,7 +200,8 @@ class Samples(Repository):
             await self.runs.write(transaction, seen.step_s, seen.at, seen.runs)
             await self.runs.write(transaction, COARSEST_S, seen.at, seen.ended)
             await self.endpoints.write(transaction, seen.step_s, seen.at, seen.endpoints)
-            await self.processes.write(transaction, seen.step_s, seen.at, {SLOT: seen.process})
+            of_process = {} if seen.process is None else {SLOT: seen.process}
+            await self.processes.write(transaction, seen.step_s, seen.at, of_process)
             sampled[:] = [seen]
 
         def committed(error: Exception | None) -> None:

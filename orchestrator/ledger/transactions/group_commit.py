@@ -86,7 +86,9 @@ class GroupCommitWriter:
         self._bytes = 0
         self._has_room = anyio.Event()
         self._wakeup = anyio.Event()
-        self._subscribers: list[Subscriber] = []
+        self.subscribers: list[Subscriber] = []
+        """Who is told of the steps of each transaction, in this order."""
+
         self._failure: StorageError | None = None
         self._has_ended = False
 
@@ -97,7 +99,7 @@ class GroupCommitWriter:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Calls `subscriber` with the steps of each transaction, after its commit, in order. It must not raise."""
-        self._subscribers.append(subscriber)
+        self.subscribers.append(subscriber)
 
     async def apply(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes `steps`, at most one for each job; returns the ids of the jobs whose step was not stale.
@@ -324,7 +326,7 @@ class GroupCommitWriter:
         """
         try:
             if applied:
-                for subscriber in self._subscribers:
+                for subscriber in tuple(self.subscribers):
                     subscriber(applied)
         finally:
             for entry in batch:

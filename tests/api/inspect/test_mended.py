@@ -73,7 +73,7 @@ async def test_a_run_that_goes_on_is_not_said_to_be_paused_any_more(tmp_path: Pa
         await p.begin()
         await obeyed(p.ledger, Action.PAUSE, run=p.run.id)
         await p.control.follow()
-        await p.engine.heart.beat()
+        await p.engine.process.heart.beat()
         assert await shown(p, "process 7") == PAUSED
         await obeyed(p.ledger, Action.CONTINUE, run=p.run.id)
         assert await shown(p, "process 7") is None, "at once, whatever the process at work said last"

@@ -189,8 +189,7 @@ class Later:
 
 def test_what_the_janitor_has_left_of_old_histories_is_good_also_where_a_job_goes_on_from_there(ledger: Path) -> None:
     async def tidied(opened_: Ledger) -> None:
-        settings = {run.id: run.settings for run in await opened_.runs.all()}
-        while await Pruner(ledger=opened_, clock=Later(), settings_of=settings).run_once() is not None:
+        while await Pruner(ledger=opened_, clock=Later()).run_once() is not None:
             pass
 
     async def reopened(opened_: Ledger) -> None:

@@ -19,7 +19,7 @@ from orchestrator.core.pools.member import MemberSettings, Prefer
 from orchestrator.core.pools.member_health import THROTTLED
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.heartbeat import BEAT_S
+from orchestrator.engine.process.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.run_settings import RunSettings

@@ -419,7 +419,7 @@ async def test_several_engines_of_a_process_each_take_what_is_of_their_endpoints
             owed=Subscribers(),
             queue=NoticeQueue(p.ledger, {}, is_keeper=False),
         )
-        p.engine.listener.desk.add(others)
+        p.engine.process.desk.add(others)
         await p.start("dispatcher")
         p.taking.start_soon(others.serve)
         await p.until(State.OUTSTANDING, 2)
@@ -431,7 +431,7 @@ async def test_several_engines_of_a_process_each_take_what_is_of_their_endpoints
         await p.start("inbox")
         await anyio.sleep(1)
         assert [result.output for result in await p.results()] == [b"1", b"2"]
-        p.engine.listener.desk.remove(others)
+        p.engine.process.desk.remove(others)
         assert await tell(p, 8) == 200
         await anyio.sleep(0.05)
         assert await p.ledger.jobs.notices.count() == 0, "the only one is handed what comes"

@@ -13,7 +13,7 @@ from orchestrator.api.inspect.status import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.commands.inbox import CommandInbox
-from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.process.ledger_watch import LedgerWatch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
@@ -36,7 +36,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
             await group.start(ledger.writer.serve)
             commands = CommandInbox(ledger)
             watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
-            watch.subscribe(commands.on_change)
+            watch.subscribers.add(commands.on_change)
             await group.start(commands.serve)
             await group.start(watch.serve)
             yield ledger

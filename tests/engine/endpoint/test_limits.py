@@ -16,8 +16,8 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import real_service
-from orchestrator.engine.runtime.heartbeat import BEAT_S, HeartbeatWriter
-from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.process.heartbeat import BEAT_S, HeartbeatWriter
+from orchestrator.engine.process.ledger_watch import LedgerWatch
 from orchestrator.engine.runtime.poll_intervals import LOOK_S
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetLimits
@@ -89,7 +89,7 @@ class World:
             ledger=ledger, clock=clock, said=lambda: ProcessReport(meters=self.limits.meters())
         )
         self.watch = LedgerWatch(ledger.commits_of_others)
-        self.watch.subscribe(self.limits.on_change)
+        self.watch.subscribers.add(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:
         """What a command in another process commits, and the second that it may take to have an effect."""

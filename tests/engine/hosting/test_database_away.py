@@ -113,7 +113,7 @@ async def test_who_is_asked_to_stop_meanwhile_stops_soon_and_says_why(tmp_path: 
             network.cut()
             await anyio.sleep(60.0)
             stopped_s = running_loop().time()
-            p.engine.stop()
+            p.engine.process.stop()
 
     with pytest.raises(BaseExceptionGroup) as caught:
         await play()

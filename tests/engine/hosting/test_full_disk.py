@@ -74,7 +74,7 @@ async def test_a_process_that_is_to_stop_waits_no_longer_and_says_why(tmp_path: 
             await p.until(State.OUTSTANDING, 5)
             await fill_disk(p.ledger)
             await anyio.sleep(FULL_S)
-            p.engine.stop()
+            p.engine.process.stop()
 
     with pytest.raises(BaseExceptionGroup) as raised:
         await work()

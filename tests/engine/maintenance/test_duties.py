@@ -194,7 +194,7 @@ async def test_old_events_go_but_the_last_of_each_job_and_those_of_unfinished_on
         p.taking.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await anyio.sleep(DAY_S + 60)
-            afresh = Pruner(ledger=p.ledger, clock=p.clock, settings_of=p.settings)
+            afresh = Pruner(ledger=p.ledger, clock=p.clock)
             assert await afresh.run_once() is None
             assert [await p.story(n) for n in (1, 2, 3)] == [["completed"], before[1], ["completed"]]
             assert TRANSITIONS[State.OUTSTANDING][Event("completed")] is State.SUCCEEDED
@@ -205,7 +205,7 @@ async def test_a_long_history_is_gone_through_in_parts(tmp_path: Path) -> None:
     settings = RunSettings(events_kept_us=SECOND)
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output=1))
     async with process(tmp_path / "db", transport, jobs=20, settings=settings) as p:
-        p.pruner = Pruner(ledger=p.ledger, clock=p.clock, settings_of=p.settings, page=7, pages_max=2)
+        p.pruner = Pruner(ledger=p.ledger, clock=p.clock, page=7, pages_max=2)
         await p.start("dispatcher", "collector")
         await p.finish()
         await anyio.sleep(5)

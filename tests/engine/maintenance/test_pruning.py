@@ -39,7 +39,7 @@ class At:
 
 async def tidied(ledger: Ledger, at: int) -> None:
     """What a process of that time forgets."""
-    pruner = Pruner(ledger=ledger, clock=At(at), settings_of={1: SETTINGS}, page=2)
+    pruner = Pruner(ledger=ledger, clock=At(at), page=2)
     while await pruner.run_once() is not None:
         pass
 
@@ -62,7 +62,7 @@ async def faults(ledger: Ledger) -> list[object]:
 async def test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
-        await a_run(ledger, 3)
+        await a_run(ledger, 3, settings=SETTINGS)
         await gone(ledger, await job_now(ledger, 1), *AGAIN, "unanswered", "retried", "claimed", "accepted", at=AT)
         await gone(ledger, await job_now(ledger, 1), "completed", at=AT + 60 * S)
         await gone(ledger, await job_now(ledger, 2), *AGAIN, "unanswered", "abandoned", at=AT + 100 * S)
@@ -83,7 +83,7 @@ async def test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_a
 async def test_the_submission_that_brought_the_result_and_those_owed_a_cancel_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
-        await a_run(ledger, 2)
+        await a_run(ledger, 2, settings=SETTINGS)
         won = (await gone(ledger, await job_now(ledger, 1), "claimed", at=AT))[0].after.submission
         resent = (
             await gone(ledger, await job_now(ledger, 1), *AGAIN[1:], "unanswered", "retried", "claimed", at=AT + S)
@@ -113,9 +113,9 @@ async def test_what_was_not_finished_when_it_was_passed_over_is_gone_through_aga
     path = tmp_path / "l.db"
     clock = At(AT + 400 * TTL_US)
     async with opened(path) as ledger:
-        await a_run(ledger, 1)
+        await a_run(ledger, 1, settings=SETTINGS)
         await gone(ledger, await job_now(ledger), *AGAIN, "accepted", at=AT)
-        pruner = Pruner(ledger=ledger, clock=clock, settings_of={1: SETTINGS})
+        pruner = Pruner(ledger=ledger, clock=clock)
         assert await pruner.run_once() is None
         await gone(ledger, await job_now(ledger), "completed", at=AT + 90 * S)
         clock.at += 3_600 * S
@@ -130,7 +130,7 @@ async def test_what_was_not_finished_when_it_was_passed_over_is_gone_through_aga
 
 async def test_of_a_job_that_has_ended_the_newest_checkpoint_is_left(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
-        await a_run(ledger, 2)
+        await a_run(ledger, 2, settings=SETTINGS)
         taken = await ledger.jobs.claims.take(
             ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US),
             most=2,

@@ -222,7 +222,7 @@ async def test_what_a_process_used_is_added_to_what_others_used_before_it(tmp_pa
         async with process(
             tmp_path / "l.db", Scripted(run=numbered()), jobs=1, sample_every_s=10, watch_every_s=1
         ) as p:
-            p.engine.maintenance.sampler.usage = lambda: used
+            p.engine.process.meter.usage = lambda: used
             await p.begin()
             await anyio.sleep(11)
             return await of_process(p.ledger)
@@ -301,11 +301,11 @@ async def test_of_runs_that_are_over_nothing_more_is_said(tmp_path: Path) -> Non
     transport.scripts["status"] = lambda _: COMPLETED
     async with process(tmp_path / "l.db", transport, jobs=1, name="served", sample_every_s=10) as p:
         await p.begin()
-        assert set(p.engine.recent_report().runs) == {1, 2}
+        assert set(p.engine.report(lately=True).runs) == {1, 2}
         await p.finish()
         await anyio.sleep(90)
         assert await p.ledger.runs.has_ended(1)
-        assert set(p.engine.recent_report().runs) == set()
+        assert set(p.engine.report(lately=True).runs) == set()
 
 
 async def test_steps_of_the_same_transaction_are_in_its_sample(tmp_path: Path) -> None:

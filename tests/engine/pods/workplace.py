@@ -26,7 +26,7 @@ from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.heartbeat import BEAT_S
+from orchestrator.engine.process.heartbeat import BEAT_S
 from orchestrator.errors import NotSent, Unanswered, leading
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings

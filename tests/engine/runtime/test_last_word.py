@@ -9,8 +9,8 @@ import pytest
 from orchestrator.engine.engine import open_engine
 from orchestrator.engine.hosting.run_reports import REPORTED_FOR_US
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.process.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.engine.runtime.console import SilentConsole
-from orchestrator.engine.runtime.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.errors import StoppedError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -37,7 +37,7 @@ async def works(path: Path, error: BaseException | None = None, *, is_asked: boo
         await engine.collect()
         await anyio.sleep(5)
         if is_asked:
-            engine.stop()
+            engine.process.stop()
         if error is not None:
             raise error
 
@@ -77,7 +77,7 @@ async def test_who_is_asked_to_stop_before_it_works_takes_nothing_on(tmp_path: P
         Dependencies(clock=VirtualClock(), connect=async_creator),
         SilentConsole(),
     ) as engine:
-        engine.stop()
+        engine.process.stop()
         is_reached = False
         async with engine.working():
             await anyio.lowlevel.checkpoint()
@@ -89,11 +89,11 @@ async def test_of_a_run_that_ended_long_ago_nothing_is_said_any_more(tmp_path: P
     """A process may serve thousands, one each night."""
     async with process(tmp_path / "db", Scripted(status=COMPLETED)) as p:
         await p.begin()
-        assert p.engine.recent_report().runs.keys() == {p.run.id}
+        assert p.engine.report(lately=True).runs.keys() == {p.run.id}
         await p.finish()
-        assert p.engine.recent_report().runs.keys() == {p.run.id}, "who follows it looks once more"
+        assert p.engine.report(lately=True).runs.keys() == {p.run.id}, "who follows it looks once more"
         await anyio.sleep(REPORTED_FOR_US / SECOND_US + 1)
-        assert p.engine.recent_report().runs == {}
+        assert p.engine.report(lately=True).runs == {}
         assert p.engine.report().runs.keys() == {p.run.id}, "its own summary may be made later"
         p.progress.recount({"queued": 1})
-        assert p.engine.recent_report().runs.keys() == {p.run.id}
+        assert p.engine.report(lately=True).runs.keys() == {p.run.id}

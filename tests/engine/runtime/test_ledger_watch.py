@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.process.ledger_watch import LedgerWatch
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
@@ -32,7 +32,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[Ledger, list[int]]]:
     ):
         await group.start(ledger.writer.serve)
         watch = LedgerWatch(ledger.commits_of_others)
-        watch.subscribe(lambda: rings.append(clock.now()))
+        watch.subscribers.add(lambda: rings.append(clock.now()))
         await group.start(watch.serve)
         await anyio.sleep(SOON_S)
         yield ledger, rings
@@ -103,7 +103,7 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog:
         return answer
 
     watch = LedgerWatch(version)
-    watch.subscribe(lambda: rings.append(len(answers)))
+    watch.subscribers.add(lambda: rings.append(len(answers)))
     with anyio.move_on_after(10 * ASK_EVERY_S):
         await watch.serve()
     assert rings == [4, 1]

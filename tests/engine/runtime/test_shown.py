@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.gates.gates import CANCELLED, PAUSED
-from orchestrator.engine.runtime.heartbeat import BEAT_S
+from orchestrator.engine.process.heartbeat import BEAT_S
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, Snapshot

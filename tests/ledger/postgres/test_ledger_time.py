@@ -97,8 +97,8 @@ async def test_an_engine_has_the_ledgers_time_too(url: str) -> None:
     connect: Any = lambda _: plain_connections(url)  # noqa: E731  of the other database, by its type
     dependencies = Dependencies(clock=machine.clock, environ={}, connect=connect)
     async with open_engine(parse_ledger_url(url), ConnectionSettings(), dependencies, SilentConsole()) as engine:
-        await engine.heart.beat()
-        assert abs(engine.heart.beaten_at - machine.true_us()) < NEAR_US
+        await engine.process.heart.beat()
+        assert abs(engine.process.heart.beaten_at - machine.true_us()) < NEAR_US
         [beat] = await engine.ledger.runs.heartbeats.all()
         assert abs(beat.beaten_at - machine.true_us()) < NEAR_US
 

@@ -77,7 +77,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an engine has another time than its ledger",
-        path="orchestrator/engine/engine.py::open_engine",
+        path="orchestrator/engine/process/engine_process.py::open_process",
         old="dependencies = dependencies.with_clock(ledger.clock)",
         new="",
         tests=(f"{TIME}::test_an_engine_has_the_ledgers_time_too",),

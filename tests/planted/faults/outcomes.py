@@ -68,7 +68,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="failed jobs are reopened before what was noted of them is looked at",
         path="orchestrator/engine/engine.py::Engine.collect",
-        old="await self.listener.inbox.catch_up()",
+        old="await self.inbox.catch_up()",
         new="",
         tests=(
             "tests/api/outcomes/test_late_results.py::test_who_begins_goes_through_all_notices_before_anything_else",
@@ -181,9 +181,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="submissions are forgotten while their webhooks may still come",
-        path="orchestrator/engine/maintenance/pruning.py::Pruner._forget_submissions",
-        old="ttl_before = now - LATE_US",
-        new="ttl_before = now + LATE_US",
+        path="orchestrator/engine/maintenance/pruning.py::Pruner.run_once",
+        old="now - LATE_US - kept_us",
+        new="now + LATE_US - kept_us",
         tests=(
             "tests/engine/maintenance/test_pruning.py::test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl",
         ),

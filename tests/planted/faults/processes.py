@@ -111,8 +111,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run whose ledger is gone goes on sending",
-        path="orchestrator/engine/engine.py::Engine.collect",
-        old="taking.start_soon(self._stop_when_lost)",
+        path="orchestrator/engine/process/engine_process.py::EngineProcess.begin",
+        old="self._outer.start_soon(self._stop_when_lost)",
         new="",
         tests=("tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",),
     ),

@@ -3,17 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from anyio.abc import TaskGroup
 from msgspec.structs import asdict
 
 from orchestrator.core.service.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.service.webhook_token import TOKEN_CHARS_MAX, hook_url
 from orchestrator.engine.collecting.notice_desk import NoticeDesk
-from orchestrator.engine.collecting.notice_queue import NoticeQueue
-from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
-from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
-from orchestrator.engine.runtime.work_groups import WorkGroups
-from orchestrator.ledger import Ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
@@ -29,38 +25,26 @@ class Webhook(NamedTuple):
 
 class WebhookListener:
     """Bound at once, so that a port in use is found before anything is sent. Without `--listen`, and the `key` of the
-    tokens, there is nothing.
+    tokens, there is nothing. What webhooks tell goes to the `desk`.
     """
 
     def __init__(
         self,
-        ledger: Ledger,
         connection: ConnectionSettings,
         dependencies: Dependencies,
         *,
-        endpoints: EndpointRegistry,
-        groups: WorkGroups,
+        desk: NoticeDesk,
+        scrub: Callable[[bytes], bytes],
         key: bytes | None,
     ) -> None:
-        self.inbox = WebhookInbox(
-            ledger=ledger,
-            endpoints=endpoints.endpoints,
-            validators=endpoints.validators,
-            launch=groups.launch,
-            progress=endpoints.retries.progress,
-            owed=endpoints.owed,
-            queue=NoticeQueue(ledger, endpoints.endpoints),
-        )
-        self.desk = NoticeDesk(ledger)
-        self.desk.add(self.inbox)
-        self._outer = groups.outer
+        self._desk = desk
         self._server: Listening | None = None
         self.webhook: Webhook | None = None
         """What the service is told, where it is told anything."""
 
         self.webhooks: Webhooks | None = None
         if connection.listen is not None and key is not None:
-            self._bind(key, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
+            self._bind(key, connection.listen, connection.webhook_url, dependencies, scrub)
 
     def _bind(
         self,
@@ -75,7 +59,7 @@ class WebhookListener:
 
         public = None if public_url is None else webhook_base_url(public_url)
         prefix = path_prefix(public) if public else ""
-        self.webhooks = Webhooks(key=key, sink=self.desk, clock=dependencies.clock, prefix=prefix, scrub=scrub)
+        self.webhooks = Webhooks(key=key, sink=self._desk, clock=dependencies.clock, prefix=prefix, scrub=scrub)
         self._server = dependencies.listener(listener_application(self.webhooks), parse_address(listen))
         self.webhook = Webhook(key, public or webhook_base_url(self._server.url))
 
@@ -93,7 +77,7 @@ class WebhookListener:
         """How many bytes the URL of a webhook adds to a request, at most."""
         return 0 if self.webhook is None else len(hook_url(self.webhook.base_url, "0" * TOKEN_CHARS_MAX))
 
-    async def serve(self) -> None:
-        """Takes webhooks from now on, until the very end, so that as few as possible are missed."""
+    async def serve(self, outer: TaskGroup) -> None:
+        """Takes webhooks in `outer` from now on, until the very end, so that as few as possible are missed."""
         if self._server is not None:
-            await self._outer.start(self._server.serve)
+            await outer.start(self._server.serve)

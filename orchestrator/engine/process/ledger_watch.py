@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.core.samples.buckets import LAG_BOUNDS_S, GrowingHistogram
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.errors import StorageError
 from orchestrator.ledger import LedgerPlace
 
@@ -43,11 +44,8 @@ class LedgerWatch:
         self.lag = GrowingHistogram(LAG_BOUNDS_S)
         """By how much it was woken later than it had asked to be: so late is the event loop."""
 
-        self._subscribers: list[Callable[[], None]] = []
-
-    def subscribe(self, wake: Callable[[], None]) -> None:
-        """Calls `wake` when there may be news. It must neither raise nor wait (`Wakeup.wake` is meant)."""
-        self._subscribers.append(wake)
+        self.subscribers = Subscribers()
+        """Who is woken when there may be news."""
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watches until cancelled. A ledger that cannot be read now is asked again."""
@@ -66,12 +64,8 @@ class LedgerWatch:
                 is_told = False
                 if version != known:  # the first time, too: what was committed before we knew the number
                     known = version
-                    self._wake_all()
+                    self.subscribers.wake()
             due_s = loop.time() + self._every_s
             await anyio.sleep(self._every_s)
             self.lag.add(loop.time() - due_s)
         self.lost.set()
-
-    def _wake_all(self) -> None:
-        for wake in self._subscribers:
-            wake()

@@ -1,0 +1,60 @@
+"""What this process has used, and how it stood, for its sample."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import anyio
+
+from orchestrator.core.samples.buckets import GrowingHistogram
+from orchestrator.engine.runtime.process_usage import ProcessUsage
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.heartbeats import this_process
+from orchestrator.ledger.samples.samples import ProcessTotals
+
+
+@dataclass(kw_only=True, eq=False)
+class ProcessMeter:
+    """`lag` is how late its loop was, and `webhooks` how many came in. What grows goes on where the process before it
+    stood.
+    """
+
+    ledger: Ledger
+    usage: Callable[[], ProcessUsage]
+    lag: GrowingHistogram
+    webhooks: Callable[[], Mapping[str, int]]
+    _before: ProcessTotals | None = field(init=False, default=None)
+    _why_before: str | None = field(init=False, default=None)
+    _has_begun: bool = field(init=False, default=False)
+    _turn: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+
+    def __post_init__(self) -> None:
+        self._began_at = self.ledger.now()
+
+    async def begin(self) -> ProcessTotals | None:
+        """How the process before it stood last; None where none ever was."""
+        async with self._turn:
+            if not self._has_begun:
+                self._before = await self.ledger.samples.latest_of_process()
+                if self._before is not None:
+                    beats = await self.ledger.runs.heartbeats.all()
+                    self._why_before = next((beat.report.stopped or "" for beat in beats if beat.slot == 0), "")
+                self._has_begun = True
+        return self._before
+
+    def totals(self, position: int) -> ProcessTotals:
+        """How it stands now, where the samples of the same moment have all events until `position`."""
+        before, used, webhooks = self._before or ProcessTotals(), self.usage(), self.webhooks()
+        return ProcessTotals(
+            process=this_process(),
+            began_at=self._began_at,
+            resident_bytes=used.resident_bytes,
+            before=self._why_before,
+            position=position,
+            begins=before.begins + 1,
+            cpu_s=round(before.cpu_s + used.cpu_s, 3),
+            lag=before.lag.plus(self.lag.values),
+            commits=before.commits.plus(self.ledger.writer.commits.values),
+            webhooks={
+                name: before.webhooks.get(name, 0) + webhooks.get(name, 0) for name in (*before.webhooks, *webhooks)
+            },
+        )
