@@ -99,37 +99,41 @@ async def read_ledger(
         yield ledger
 
 
-async def is_made(address: LedgerAddress) -> bool:
+async def is_made(address: LedgerAddress, *, connect: "AnyConnect | None" = None) -> bool:
     """Whether there is a ledger at `address`, of whichever version."""
-    return await _version_of(address) is not None
+    return await _version_of(address, connect) is not None
 
 
-async def is_ready(address: LedgerAddress) -> bool:
+async def is_ready(address: LedgerAddress, *, connect: "AnyConnect | None" = None) -> bool:
     """Whether there is a ledger at `address` that others have made, or brought to this program's schema.
 
     Raises `LedgerVersionError` for a newer one.
     """
-    found = await _version_of(address)
+    found = await _version_of(address, connect)
     migrations.refuse_unknown(address, found)
     return found == SCHEMA_VERSION
 
 
-async def webhook_key_of(address: LedgerAddress, environ: Mapping[str, str]) -> bytes:
+async def webhook_key_of(
+    address: LedgerAddress, environ: Mapping[str, str], *, connect: "AnyConnect | None" = None
+) -> bytes:
     """The key by which the tokens of the ledger's webhooks are signed. Raises `UsageError` where this process has
     another one.
     """
-    site = site_of(address)
+    site = site_of(address, connect=connect)
     try:
         return await site.webhook_key(environ)
     finally:
         await site.aclose()
 
 
-async def refuse_other_webhook_key(address: LedgerAddress, environ: Mapping[str, str]) -> None:
+async def refuse_other_webhook_key(
+    address: LedgerAddress, environ: Mapping[str, str], *, connect: "AnyConnect | None" = None
+) -> None:
     """Raises `UsageError` where another process works on the ledger whose webhooks are signed by another key than this
     one has: it could not take the place of that one.
     """
-    site = site_of(address)
+    site = site_of(address, connect=connect)
     try:
         if await site.version() == SCHEMA_VERSION and await site.holder() is not None:
             await site.refuse_other_key(environ)
@@ -137,8 +141,8 @@ async def refuse_other_webhook_key(address: LedgerAddress, environ: Mapping[str,
         await site.aclose()
 
 
-async def _version_of(address: LedgerAddress) -> str | None:
-    site = site_of(address)
+async def _version_of(address: LedgerAddress, connect: "AnyConnect | None") -> str | None:
+    site = site_of(address, connect=connect)
     try:
         return await site.version()
     finally:

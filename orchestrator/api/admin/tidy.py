@@ -24,7 +24,7 @@ async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) 
     is no ledger.
     """
     given = dependencies or Dependencies()
-    if not await is_made(request.ledger):
+    if not await is_made(request.ledger, connect=given.connect_to(request.ledger)):
         raise no_ledger(request.ledger)
     try:
         async with (

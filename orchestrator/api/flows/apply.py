@@ -155,7 +155,7 @@ def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
 
 
 async def _make(ledger: LedgerAddress, dependencies: Dependencies) -> None:
-    if await is_made(ledger):
+    if await is_made(ledger, connect=dependencies.connect_to(ledger)):
         return
     async with (
         dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"),

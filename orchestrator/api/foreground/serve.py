@@ -60,7 +60,8 @@ async def serve(
             connection=request.connection,
         )
     if request.connection.listen is not None:
-        await refuse_other_webhook_key(request.ledger, dependencies.environ)
+        connect = dependencies.connect_to(request.ledger)
+        await refuse_other_webhook_key(request.ledger, dependencies.environ, connect=connect)
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):

@@ -50,7 +50,7 @@ async def tick(
     Raises `UsageError` where there is no ledger, and `StoppedError` where flows are left that somebody has to mend.
     """
     dependencies = dependencies or Dependencies()
-    await _check_made(request.ledger)
+    await _check_made(request.ledger, dependencies)
     host = host_of(request, console or SilentConsole(), dependencies, stop, doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
@@ -78,7 +78,7 @@ async def wait_for_flow(
     """
     dependencies = dependencies or Dependencies()
     stop = stop or anyio.Event()
-    await _check_made(request.ledger)
+    await _check_made(request.ledger, dependencies)
     host = host_of(request, console or SilentConsole(), dependencies, stop, doing=f"orchestrator trigger {name}")
     while True:
         async with beside(request.ledger, dependencies) as ledger:
@@ -107,8 +107,8 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
             await stop.wait()
 
 
-async def _check_made(ledger: LedgerAddress) -> None:
-    if not await is_made(ledger):
+async def _check_made(ledger: LedgerAddress, dependencies: Dependencies) -> None:
+    if not await is_made(ledger, connect=dependencies.connect_to(ledger)):
         raise no_ledger(ledger)
 
 

@@ -112,7 +112,7 @@ class Host:
             try:
                 await held.enter_async_context(self.lock())
             except LedgerBusyError:
-                if await is_ready(self.path):
+                if await is_ready(self.path, connect=self.dependencies.connect_to(self.path)):
                     return False
                 if self.stop.is_set() or anyio.current_time() > until:
                     raise

@@ -88,7 +88,7 @@ async def _of_webhooks(
     """Whether the listener of the process at work is reached by the URL that it gives the service."""
     if not facts.is_worked_on or facts.webhook_url is None:
         return None
-    key = await webhook_key_of(request.ledger, given.environ)
+    key = await webhook_key_of(request.ledger, given.environ, connect=given.connect_to(request.ledger))
     return await webhook_state(facts.webhook_url, key, given.clock, within_s=within_s)
 
 

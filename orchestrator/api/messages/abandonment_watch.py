@@ -68,7 +68,7 @@ class AbandonmentWatch:
         """Tells whoever is to be told now; returns what came of each message. Raises `OrchestratorError` where the
         ledger cannot be read, or nothing be written there.
         """
-        if not await is_made(self.path):  # by a run that begins
+        if not await is_made(self.path, connect=self.dependencies.connect_to(self.path)):  # by a run that begins
             return []
         async with beside(self.path, self.dependencies) as ledger:
             heard_at = await silent_since(ledger)

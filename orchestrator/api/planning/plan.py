@@ -109,7 +109,7 @@ async def _of_ledger(
 ) -> tuple[int, list[list[ObservedExecution]], PodHistory]:
     """How many jobs of the run are done, and what is known of executions at each endpoint, and of its pods."""
     path = asked.ledger
-    if not await is_made(path):
+    if not await is_made(path, connect=given.connect_to(path)):
         return 0, [[] for _ in places], PodHistory()
     async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
         run = await ledger.runs.named(asked.name)

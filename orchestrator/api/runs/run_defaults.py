@@ -62,7 +62,7 @@ async def recall(request: RunRequest, dependencies: Dependencies) -> RememberedR
     Raises `UsageError` where a file would be lost that is there already and is not the run's, and for an unknown run.
     """
     path = request.ledger
-    if not await is_made(path):
+    if not await is_made(path, connect=dependencies.connect_to(path)):
         await _check_outputs([], None, request)
         return RememberedRequest(request)
     try:
