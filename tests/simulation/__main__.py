@@ -8,11 +8,15 @@ import argparse
 import multiprocessing
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from tests.guarantees import record
+from tests.postgres.server import NAMED, server_url
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import Played, played, story
 
@@ -32,6 +36,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     given = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        if (
+            SCENARIOS[given.scenario](0).engines is not None and NAMED not in os.environ
+        ):  # who plays worlds finds the server by it
+            shared = stack.enter_context(tempfile.TemporaryDirectory())
+            os.environ[NAMED] = stack.enter_context(server_url(Path(shared)))
+        return _main(given)
+
+
+def _main(given: argparse.Namespace) -> int:
     if given.trace:
         print(story(given.scenario, given.seed or 0))
         return 0

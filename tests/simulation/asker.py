@@ -42,7 +42,7 @@ class Asker:
         return RetryChoice(endpoint=OTHER_ENDPOINTS[where]) if self._asking.elsewhere else None
 
     async def _ask(self, name: str, process: Process) -> str | None:
-        ledger, given, asking = self._facts.ledger, process.dependencies(), self._asking
+        ledger, given, asking = self._facts.address, process.dependencies(), self._asking
         match asking.word:
             case Word.PAUSE | Word.CONTINUE | Word.CANCEL:
                 return (await control(ledger, name, WISHES[asking.word], given)).outcome

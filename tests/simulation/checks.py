@@ -34,6 +34,7 @@ from tests.simulation.command_checks import (
     who_is_stopped_sends_nothing,
 )
 from tests.simulation.compact import compact
+from tests.simulation.engines.checks import OF_ENGINES
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.looked_up import (
     ASKED,
@@ -456,6 +457,7 @@ CHECKS: tuple[Check, ...] = (
     *OF_BATCHES,
     *OF_CHUNKS,
     *OF_SAVES,
+    *OF_ENGINES,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

@@ -9,6 +9,9 @@ from orchestrator.units import SECOND_US
 EPOCH_AT = 1_767_225_600 * SECOND_US
 """2026-01-01T00:00:00Z, the wall time at which the loop's time is zero."""
 
+STILL = 1 << 62
+"""When a process ends that has not ended yet."""
+
 
 class VirtualClock:
     """An `orchestrator.clock.Clock` that follows the running loop, whichever that is, and can be made to jump.

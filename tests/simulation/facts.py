@@ -14,11 +14,13 @@ from orchestrator.emulator.batches.batch_records import BatchStatus
 from orchestrator.emulator.batches.batches import Batches
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.errors import leading
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Summary
 from tests.emulator.execution_counts import ExecutionCounts
 from tests.simulation.account import SimulatedAccount
-from tests.simulation.clock import EPOCH_AT, VirtualClock
+from tests.simulation.clock import EPOCH_AT, STILL, VirtualClock
+from tests.simulation.engines.facts import EnginesFacts
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
 from tests.simulation.plan import Plan, RunPlan, Word
@@ -27,9 +29,6 @@ from tests.simulation.posted_facts import PostedFacts
 from tests.simulation.receivers import Heard
 from tests.simulation.saves import Outputs
 from tests.simulation.world import HERE, POOL_ENDPOINTS
-
-STILL = 1 << 62
-"""When a process ends that has not ended yet."""
 
 MEMBERS = tuple(f"{HERE}/{each}" for each in POOL_ENDPOINTS)
 """The members of a pool, as fates name them."""
@@ -81,6 +80,9 @@ class Facts:
         self.plan = plan
         self.folder = folder
         self.ledger = folder / "ledger.db"
+        """Where the ledger is once the world has been played."""
+        self.address: LedgerAddress = self.ledger
+        """What processes know it by."""
         firsts = itertools.accumulate((run.jobs for run in plan.runs), initial=1)
         self.runs = [RunFacts(run, folder, first=first) for run, first in zip(plan.runs, firsts, strict=False)]
         self.outputs = None if plan.saves is None else Outputs(plan.saves, plan.seed)
@@ -131,6 +133,8 @@ class Facts:
         """Those of the first service."""
         self.posted: PostedFacts | None = None
         """What programs were told that post batches; None: there are none."""
+        self.engines: EnginesFacts | None = None if plan.engines is None else EnginesFacts()
+        """What is known of those that share the ledger; None: one works on it at a time."""
         self.failure: str | None = None
         """Why the program, or the world, broke down."""
 

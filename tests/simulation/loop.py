@@ -38,6 +38,9 @@ Ts = TypeVarTuple("Ts")
 THREAD_WAIT_S_MAX = 30.0
 """Real seconds that one thread may keep the world waiting."""
 
+LOOK_S, LOOK_S_MAX = 0.01, 0.25
+"""After so many real seconds somebody looks why nothing comes, and again after twice as many."""
+
 ROUNDS_FREE = 1_000
 """Rounds of callbacks in a row that cost no virtual time."""
 
@@ -87,6 +90,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._suspended: dict[object, _Aside] = {}
         self._dead: set[object] = set()
         self._has_died = False
+        self.look: Callable[[], None] | None = None
+        """Called while a thread, or a real server, says nothing; whoever is not to be waited for any more is named then."""
+
         super().__init__(_VirtualSelector(self._turn))
         self.set_task_factory(_numbered_task)
 
@@ -288,10 +294,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise DeadlockError(self._description(f"livelock: {ROUNDS_MAX} rounds of callbacks without a pause"))
 
     def _wait_for_thread(self, select: Callable[[float | None], _Ready]) -> _Ready:
-        ready = select(THREAD_WAIT_S_MAX)
-        if not ready:
-            raise DeadlockError(self._description(f"a thread has run for over {THREAD_WAIT_S_MAX:g} s of real time"))
-        return ready
+        waited_s, pause_s = 0.0, THREAD_WAIT_S_MAX if self.look is None else LOOK_S
+        while waited_s < THREAD_WAIT_S_MAX:
+            if ready := select(pause_s):
+                return ready
+            waited_s, pause_s = waited_s + pause_s, min(2 * pause_s, LOOK_S_MAX)
+            if self.look is not None:
+                self.look()
+                if self._ready:  # type: ignore[attr-defined]  # asyncio's own queue
+                    return []
+        raise DeadlockError(self._description(f"a thread has run for over {THREAD_WAIT_S_MAX:g} s of real time"))
 
     def _threads_run(self) -> bool:
         # anyio hands work to its own threads without telling the loop; what it does tell, by a callback on the loop,

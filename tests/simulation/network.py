@@ -96,7 +96,10 @@ class Network:
         self._to_service = {
             host: SimulatedTransport(service.app, cut=ConnectionCut) for host, service in services.items()
         }
-        self._listener: SimulatedListener | None = None
+        self._listeners: list[SimulatedListener] = []
+        self._cut: set[object] = set()
+        """The processes that are cut off from all services."""
+
         self._tasks: TaskGroup
         for service in services.values():
             service.receiver = self._deliver
@@ -137,12 +140,12 @@ class Network:
     async def _carry(self, wire: "Wire", request: httpx.Request) -> httpx.Response:
         endpoint, _, operation = request.url.path.removeprefix("/v2/").partition("/")
         await self._travel()
-        if not self._gets_through(request.url.host, endpoint):
+        if not self._gets_through(wire, request.url.host, endpoint):
             raise NotSent(f"{request.url.host} cannot be reached")
         self._hide_or_show()
         response = await self._answer(wire, endpoint, operation.partition("/")[0], request)
         await self._travel()
-        if not self._gets_through(request.url.host, endpoint):
+        if not self._gets_through(wire, request.url.host, endpoint):
             raise Unanswered(f"{request.url.host} did not answer")
         return response
 
@@ -157,8 +160,10 @@ class Network:
                 stack.enter_context(pods.while_up(endpoint))
             return await self._to_service[request.url.host].handle_async_request(request)
 
-    def _gets_through(self, host: str, endpoint: str) -> bool:
-        return self._is_up() and (host != HERE or self._sky.is_reachable(endpoint, self._clock.now()))
+    def _gets_through(self, wire: "Wire", host: str, endpoint: str) -> bool:
+        return (
+            self._is_up() and not wire.is_cut and (host != HERE or self._sky.is_reachable(endpoint, self._clock.now()))
+        )
 
     def _hide_or_show(self) -> None:
         is_shown = self._sky.is_up(FailureClass.ENDPOINT_HIDDEN, self._clock.now())
@@ -178,8 +183,7 @@ class Network:
         What it has sent is gone, wherever it was, or, as often, gets there still. The service notices a round trip
         later, but a /run may hold its slot for as long as the limits look back.
         """
-        if self._listener is not None and self._listener.part is part:
-            self._listener = None
+        self._listeners = [each for each in self._listeners if each.part is not part]
         gets_there = self._chance.random() < 1 / 2
         if not gets_there:
             running_loop().kill(wire)
@@ -199,17 +203,29 @@ class Network:
             for _ in range(min(n, gate.meters.figures(endpoint, operation).concurrent)):
                 gate.meters.of(endpoint, operation).leave()
 
+    def cut_off(self, part: object, wire: "Wire") -> None:
+        """The process `part` reaches nobody any more, and nobody reaches it."""
+        self._cut.add(part)
+        wire.is_cut = True
+
+    def reconnect(self, part: object, wire: "Wire") -> None:
+        """It does again."""
+        self._cut.discard(part)
+        wire.is_cut = False
+
     # --- and back
 
     def listen(self, listener: "SimulatedListener") -> None:
-        """From now on webhooks go to `listener`. Two processes cannot listen at one address."""
-        assert self._listener is None, "another process listens there"
-        self._listener = listener
+        """From now on webhooks go to `listener`. Two processes cannot listen at one address, unless they are engines of
+        one ledger: in front of these somebody chooses.
+        """
+        assert self._plan.engines is not None or not self._listeners, "another process listens there"
+        self._listeners.append(listener)
 
     def close(self, listener: "SimulatedListener") -> None:
         """`listener` has ended."""
-        if self._listener is listener:
-            self._listener = None
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     async def _deliver(self, url: str, body: bytes) -> int:
         """One webhook, in a storm as often as the plan says. Each copy with a wrong token must be answered 404."""
@@ -223,11 +239,14 @@ class Network:
 
     async def _call(self, url: str, body: bytes) -> int:
         await self._travel()
-        if self._listener is None or not self._is_up():
+        if not self._listeners or not self._is_up():
             raise NotSent("nobody listens there")
+        listener = self._listeners[0] if len(self._listeners) == 1 else self._chance.choice(self._listeners)
+        if listener.part in self._cut:
+            raise NotSent("whoever listens there is cut off")
         stripped = httpx.URL(url).copy_with(path=httpx.URL(url).path.removeprefix("/in"))
         address = self._chance.choice((httpx.URL(url), stripped))
-        status = await self._listener.post(address, body)
+        status = await listener.post(address, body)
         submission = url.rpartition("/")[2].partition(".")[0]
         self._say("webhook", f"answered {status}", submission)
         if status == httpx.codes.OK and f'"webhook":"{url}"'.encode() in body:
@@ -289,6 +308,7 @@ class Wire(httpx.AsyncBaseTransport):
         self._network = network
         self.side = Side(tasks, outside, part=self)
         self.under_way: Counter[Under] = Counter()
+        self.is_cut = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await self._network.carry(self, request)

@@ -20,6 +20,7 @@ from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.chunk_plan import ChunkPlan
+from tests.simulation.engines.plan import EnginesPlan
 from tests.simulation.pool_plan import MemberTrouble, PoolPlan
 from tests.simulation.posted_plan import PostedPlan
 from tests.simulation.save_plan import SavePlan
@@ -342,6 +343,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What programs post, in the place of the runs; None: nobody does."""
     saves: SavePlan | None = None
     """None: outputs stay as they are."""
+    engines: EnginesPlan | None = None
+    """None: the ledger is a file, and one process works on it."""
     pods: PodsPlan | None = None
     """None: the runs have endpoints."""
     others: tuple[RunPlan, ...] = ()

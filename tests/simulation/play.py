@@ -37,7 +37,7 @@ from tests.simulation.fates import FateBook, ForgetfulWorld
 from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import Network
-from tests.simulation.plan import FailureClass, Plan, Rate, Weather, Word
+from tests.simulation.plan import Crash, FailureClass, Plan, Rate, Weather, Word
 from tests.simulation.pods import SimulatedPods
 from tests.simulation.pool import MemberFleets
 from tests.simulation.process import Machine, Process, begin, may_break_down
@@ -245,8 +245,11 @@ class Play:
             begun = sum(each.processes for each in self.facts.runs)
             run.processes += 1
             crash = self._crashes.pop(0) if self._crashes else None
-            process = Process(self._machine, number, crash=crash, offset_s=self._plan.offset_s(begun))
+            process = self._process(number, crash=crash, offset_s=self._plan.offset_s(begun))
             await self._live(world, process, partial(self._run, run))
+
+    def _process(self, run: int, *, crash: Crash | None = None, offset_s: float = 0.0) -> Process:
+        return Process(self._machine, run, crash=crash, offset_s=offset_s)
 
     async def _live(self, world: TaskGroup, process: Process, main: Callable[[Process], Awaitable[None]]) -> None:
         self.facts.trace.say("world", f"{process} begins")
@@ -267,7 +270,8 @@ class Play:
                 run.summary = summary
                 run.ended_at = facts.true.now()
                 is_done = not summary.interrupted and begun_s >= run.retried_s
-                run.finished = is_done and not is_to_be_saved(facts.ledger, run.plan.name)
+                is_saved = self._plan.saves is None or not is_to_be_saved(facts.ledger, run.plan.name)
+                run.finished = is_done and is_saved
                 self._note_pods()
             if stop.cancelled_caught:
                 facts.trace.say("world", f"{process} was stopped")
@@ -297,13 +301,13 @@ class Play:
             if asking.run == number:
                 await anyio.sleep_until(asking.at_s)
                 asker = Asker(self.facts, asking)
-                await self._live(world, Process(self._machine, number, crash=asking.crash), asker.ask)
+                await self._live(world, self._process(number, crash=asking.crash), asker.ask)
                 if asking.word is Word.RETRY:
                     run = self.facts.runs[number]
                     run.retried_s, run.finished = anyio.current_time(), False
                 while asking.word is Word.CONTINUE and not asker.has_come_back:  # else the run would wait for ever
                     await anyio.sleep(1)
-                    await self._live(world, Process(self._machine, number, crash=None), asker.ask)
+                    await self._live(world, self._process(number), asker.ask)
 
     async def _tell_the_rest(self, world: TaskGroup) -> None:
         """Has all messages sent that nobody has taken by now, once receivers are well again."""
@@ -314,10 +318,10 @@ class Play:
         async def ask(process: Process) -> None:
             connection = connection_of(self._plan, self.facts.runs[0].plan)
             self.facts.resent_at = self.facts.true.now()
-            resent = await resend_now(self.facts.ledger, None, connection, process.dependencies())
+            resent = await resend_now(self.facts.address, None, connection, process.dependencies())
             self.facts.trace.say("person", f"resend: {resent.messages} messages, {resent.taken} taken")
 
-        await self._live(world, Process(self._machine, 0, crash=None), ask)
+        await self._live(world, self._process(0), ask)
 
     async def _tidy_up(self, world: TaskGroup) -> None:
         """Has whatever pods are left ended, as a person does who is told of them."""
@@ -329,7 +333,7 @@ class Play:
         for _ in range(TIDIES_MAX):
             if not pods.left or (self._plan.pods is not None and self._plan.pods.stops and not pods.paid):
                 return
-            await self._live(world, Process(self._machine, 0, crash=None), self._tidy)
+            await self._live(world, self._process(0), self._tidy)
             await anyio.sleep(TIDY_AGAIN_S)
 
     def _note_pods(self) -> None:
@@ -339,7 +343,7 @@ class Play:
             self.facts.pods_left += pods.paid
 
     async def _tidy(self, process: Process) -> None:
-        request = ServeRequest(ledger=self.facts.ledger, connection=connection_of(self._plan, self.facts.runs[0].plan))
+        request = ServeRequest(ledger=self.facts.address, connection=connection_of(self._plan, self.facts.runs[0].plan))
         for each in await tidy(request, process.dependencies()):
             self.facts.trace.say("person", f"runs tidy: {each.named}: {each.outcome}")
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
-from tests.simulation.clock import EPOCH_AT
-from tests.simulation.facts import STILL, Facts
+from tests.simulation.clock import EPOCH_AT, STILL
+from tests.simulation.facts import Facts
 from tests.simulation.plan import FailureClass
 
 ENDS_US = 60 * SECOND_US

@@ -30,9 +30,9 @@ from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_o
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
-from tests.simulation.clock import ProcessClock
+from tests.simulation.clock import STILL, ProcessClock
 from tests.simulation.database import async_creator
-from tests.simulation.facts import STILL, Facts
+from tests.simulation.facts import Facts
 from tests.simulation.loop import PART, running_loop
 from tests.simulation.network import Network, SimulatedListener
 from tests.simulation.plan import Crash, Kill, Marks

@@ -66,7 +66,7 @@ def request_of(facts: Facts, run: RunFacts) -> RunRequest:
         source=str(run.source),
         endpoint=PLACE if pods is not None else _endpoint(plan, run.plan.where),
         members=members,
-        ledger=facts.ledger,
+        ledger=facts.address,
         output=run.output,
         errors=run.errors,
         connection=connection_of(plan, run.plan),

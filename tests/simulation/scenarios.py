@@ -30,6 +30,7 @@ from tests.simulation.drawn_pools import with_pool
 from tests.simulation.drawn_posted import with_posted
 from tests.simulation.drawn_saves import with_saves
 from tests.simulation.drawn_scaling import with_scaling
+from tests.simulation.engines.drawn import engines
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -422,6 +423,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "posted": posted,
         "saves": saves,
         "pods": pods,
+        "engines": engines,
     }
 )
 """By name, as the command line takes them."""

@@ -1,15 +1,23 @@
 """One seed: its plan, its world, and what is wrong with it."""
 
+import atexit
+import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from orchestrator.units import SECOND_US
+from tests.postgres.databases import Databases
+from tests.postgres.server import NAMED
 from tests.simulation.books import read_books
 from tests.simulation.checks import violations
 from tests.simulation.clock import EPOCH_AT
+from tests.simulation.engines.play import EnginesPlay
 from tests.simulation.facts import Facts
 from tests.simulation.plan import Plan
 from tests.simulation.play import Play
@@ -39,16 +47,37 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def player(plan: Plan, folder: Path, *, traced: bool) -> Play:
-    """Who plays it."""
+def player(plan: Plan, folder: Path, url: str = "", *, traced: bool) -> Play:
+    """Who plays it; where several engines share a ledger, on the empty one in the database at `url`."""
+    if plan.engines is not None:
+        return EnginesPlay(plan, folder, url, traced=traced)
     return (Play if plan.posted is None else PostedPlay)(plan, folder, traced=traced)
 
 
-def played(scenario: str, seed: int) -> Played:
-    """Plays one world in a folder that is gone afterwards."""
+@contextmanager
+def _place(plan: Plan, databases: Databases | None) -> Iterator[str]:
+    """The URL of an empty ledger, where the world needs one on a server."""
+    if plan.engines is None:
+        yield ""
+        return
+    with (databases or own_databases()).one() as url:
+        yield url
+
+
+@cache
+def own_databases() -> Databases:
+    """Those of this process, on the server that the environment names."""
+    found = Databases(os.environ[NAMED])
+    atexit.register(found.close)
+    return found
+
+
+def played(scenario: str, seed: int, databases: Databases | None = None) -> Played:
+    """Plays one world in a folder that is gone afterwards; `databases` are for those that need one."""
     started_s = time.process_time()
-    with tempfile.TemporaryDirectory(prefix="world-") as folder:
-        facts = player(SCENARIOS[scenario](seed), Path(folder), traced=False).play()
+    plan = SCENARIOS[scenario](seed)
+    with tempfile.TemporaryDirectory(prefix="world-") as folder, _place(plan, databases) as url:
+        facts = player(plan, Path(folder), url, traced=False).play()
         found = tuple(violations(facts))
     return Played(
         scenario=scenario,
@@ -62,8 +91,9 @@ def played(scenario: str, seed: int) -> Played:
 
 def story(scenario: str, seed: int) -> str:
     """The plan of a world, everything that happened in it, and what is wrong: text for people."""
-    with tempfile.TemporaryDirectory(prefix="world-") as folder:
-        facts = player(SCENARIOS[scenario](seed), Path(folder), traced=True).play()
+    plan = SCENARIOS[scenario](seed)
+    with tempfile.TemporaryDirectory(prefix="world-") as folder, _place(plan, None) as url:
+        facts = player(plan, Path(folder), url, traced=True).play()
         _tell_events(facts)
         found = violations(facts)
     told = "\n".join([str(facts.plan), "", facts.trace.text(), "", *(found or ["nothing is violated"])])

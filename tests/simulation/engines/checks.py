@@ -1,0 +1,79 @@
+"""What must be true of several engines that share a ledger, whatever has befallen them."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from orchestrator.units import SECOND_US
+from tests.simulation.books import Books
+from tests.simulation.engines.facts import Known
+from tests.simulation.engines.plan import Trouble
+from tests.simulation.facts import Facts
+
+SILENCE_US_MAX: Final = 10 * SECOND_US
+"""So long nobody may send, whatever becomes of whoever sent."""
+
+GONE: Final = frozenset({Trouble.KILLED, Trouble.FROZEN, Trouble.NO_LEDGER, Trouble.NEITHER, Trouble.ASKED})
+"""After these another one takes the place of whoever sent, where they last for long enough."""
+
+
+def nobody_sends_after_a_successor(facts: Facts, _books: Books) -> Iterator[str]:
+    """Who sends at an endpoint are its owners, in the order in which the ledger had them: after the first request of one
+    none of an earlier one leaves.
+    """
+    if facts.engines is None:
+        return
+    owners = [each.mark for each in facts.engines.owned if each.mark is not None]
+    places: defaultdict[str, int] = defaultdict(int)
+    for sent in facts.engines.sent:
+        place = places[sent.place]
+        while place < len(owners) and owners[place] != sent.process:
+            place += 1
+        if place == len(owners):
+            yield (
+                f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, when"
+                f" {owners[places[sent.place]]} had sent already"
+                if owners and places[sent.place] < len(owners)
+                else f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at} and never owned the ledger"
+            )
+        else:
+            places[sent.place] = place
+
+
+def somebody_goes_on_soon(facts: Facts, _books: Books) -> Iterator[str]:
+    """Where whoever sent cannot any more, somebody else does who is there all the time, as long as there is something to be
+    collected.
+    """
+    if facts.engines is None:
+        return
+    known = {each.mark: each for each in facts.engines.processes}
+    times = [sent.at for sent in facts.engines.sent]
+    for at, mark, befell in facts.engines.befell:
+        until = at + SILENCE_US_MAX
+        if (
+            befell.trouble not in GONE
+            or _is_able(known[mark], at, until)
+            or not any(_is_able(each, at, until) for each in known.values() if each.is_engine)
+            or not any(_is_open(facts, remote_id, at, until) for remote_id in facts.fates)
+        ):
+            continue
+        if not any(at < each <= until for each in times):
+            yield f"nobody sent anything for {SILENCE_US_MAX / SECOND_US:g} s after {befell.trouble} of{mark}"
+
+
+def _is_able(process: Known, since: int, until: int) -> bool:
+    return process.is_able(since, until)
+
+
+def _is_open(facts: Facts, remote_id: str, since: int, until: int) -> bool:
+    """Whether there was something to ask for all the time: the program knew of it before."""
+    fate = facts.fates[remote_id]
+    told = facts.told.get(remote_id, ())
+    return (
+        facts.questions.get(remote_id, [until])[0] < since
+        and not any(each <= until for each in told)
+        and (fate.forgotten_at or until) >= until
+    )
+
+
+OF_ENGINES: Final = (nobody_sends_after_a_successor, somebody_goes_on_soon)
