@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.units import SECOND_US
 
 SINCE: Final = " since "
@@ -23,6 +23,14 @@ def who_and_since(text: str) -> tuple[str, int | None]:
     except ValueError:
         return text, None
     return who, int(begun.timestamp()) * SECOND_US
+
+
+def older_owner_error(what: str, holder: str) -> LedgerBusyError:
+    """Says that `holder` works on `what` with an older program, which must end first."""
+    return LedgerBusyError(
+        f"{what} {holder} is working on this ledger with an older version of the program; stop it, and start it again"
+        " with this version"
+    )
 
 
 def left_behind(what: str) -> UsageError:

@@ -24,8 +24,8 @@ _EMPTY: Final = ";".join(
         *(f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)),
         "DELETE FROM writers WHERE id <> 0",
         "UPDATE writers SET seq = 0",
+        "DELETE FROM leases",
         "DELETE FROM processes",
-        "UPDATE leases SET epoch = 0, owner = NULL",
         "UPDATE identity SET marks = 0, webhook_key = ''",
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     )

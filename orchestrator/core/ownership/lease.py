@@ -21,6 +21,13 @@ LATE_US_MAX: Final = 30 * SECOND_US
 the system has given it up."""
 
 
+GONE_US: Final = LATE_US_MAX + 60 * SECOND_US
+"""So long after its death nothing of a process is under way any more, nor does a usual limit count it."""
+
+PROCESSES_MAX: Final = 64
+"""So many processes may work on a ledger, or stand by: each has a slot of its own in the numbers that it gives."""
+
+
 class Lease:
     """The right to send, of a process that owns a ledger. It lapses without beats; once it has ended it stays so."""
 

@@ -43,15 +43,23 @@ WRITERS: Final = (
 )
 """A row for each process that writes, with how many transactions it has begun."""
 
-OWNERS: Final = (
-    (
-        "CREATE TABLE processes (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, beat BIGINT NOT NULL DEFAULT 0,"
-        ' name TEXT COLLATE "C" NOT NULL, mark TEXT COLLATE "C" NOT NULL)'
-    ),
-    "CREATE TABLE leases (shard BIGINT PRIMARY KEY, epoch BIGINT NOT NULL, owner BIGINT, taken_at BIGINT)",
-    "INSERT INTO leases (shard, epoch) VALUES (0, 0)",
+_PROCESSES: Final = """
+CREATE TABLE processes (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot BIGINT NOT NULL UNIQUE CHECK (slot BETWEEN 0 AND 63),
+  name TEXT COLLATE "C" NOT NULL, version TEXT COLLATE "C" NOT NULL, mark TEXT COLLATE "C" NOT NULL,
+  began_at BIGINT NOT NULL, beat BIGINT NOT NULL DEFAULT 0
 )
-"""Who owns the ledger, and under which epoch; a row for each process that owns anything. See `processes/leases.py`."""
+"""
+_LEASES: Final = """
+CREATE TABLE leases (
+  shard BIGINT PRIMARY KEY, owner BIGINT REFERENCES processes, epoch BIGINT NOT NULL DEFAULT 0,
+  taken_at BIGINT, left_at BIGINT, wanted_by BIGINT REFERENCES processes ON DELETE SET NULL
+)
+"""
+OWNERS: Final = (_PROCESSES, _LEASES)
+"""A row for each process that lives, with a slot of its own, and for each shard with who owns it. See
+`processes/processes.py` and `processes/leases.py`.
+"""
 
 IDENTITY: Final = (
     (

@@ -1,75 +1,57 @@
-"""Who owns a ledger on a server: taken, beaten for, taken over and let go of, each by one statement.
+"""Which process owns which shard of a ledger on a server: taken, asked for and given away, each by one statement.
 
-A process has a row as long as it owns anything. Whoever finds its own gone has been deposed, and never comes back
-under its number: the row is removed and the lease given to another one by the same statement, which counts only if the
-beat is still the one that was seen to stand still. No clock decides; see `core.ownership.lease`.
-
-An owner that was stopped in the midst of a transaction holds its locks for ever, and the server ends neither one that
-waits between two messages nor one of which half a message has come. So its successor ends its connections first, whose
-names end with the same mark (`postgres/process_mark.py`).
+A *shard* is the endpoints that unfinished runs use together: all that is counted at an endpoint, or by such a run, has
+one process. Shard 0 has no endpoints: it is for what belongs to no run. Whoever has a lease has it until it lets go, or
+is declared dead (`processes.py`); so a transaction proves that its process lives, whichever shards it is about.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from orchestrator.core.ownership.beat_watch import Beat
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
+from orchestrator.ledger.processes.processes import ProcessNumber, statement_of
 
-ENDED_MS_MAX: Final = 1_000
-"""How long a connection may take until it has ended."""
+KEEPERS: Final = 0
+"""The shard of what belongs to no run."""
 
-# There is one lease, number 0, for the whole ledger.
-_ITS: Final = "datname = current_database() AND right(application_name, length({mark})) = {mark}"
-_OWNER: Final = """
-SELECT owner, epoch, beat, name, mark, taken_at,
-  EXISTS (SELECT FROM pg_stat_activity WHERE {its}) AS is_connected
+OWNER: Final = statement_of("""
+SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
 FROM leases JOIN processes ON processes.id = owner WHERE shard = 0
+""")
+"""Who has the keeper's shard; no row if nobody has."""
+
+_MAKE: Final = """
+INSERT INTO leases (shard) SELECT shard FROM (SELECT 0 AS shard UNION SELECT coalesce(shard_id, id) FROM endpoints) used
+WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING
 """
-OWNER: Final = _OWNER.format(its=_ITS.format(mark="mark"))
-_GIVEN: Final = """
-WITH free AS ({free}), me AS (INSERT INTO processes (name, mark) SELECT $1, $2 FROM free RETURNING id)
-UPDATE leases SET owner = me.id, epoch = epoch + 1,
-  taken_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-FROM me WHERE shard = 0 RETURNING owner, epoch
+_ALL: Final = "SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases ORDER BY shard"
+# Whoever waits for a row looks at that anew: it must say itself that it is free.
+_TAKE: Final = statement_of("""
+WITH {me}, free AS (
+  SELECT shard FROM leases WHERE shard = ANY($3::bigint[]) AND owner IS NULL AND coalesce(wanted_by, $1) = $1
+  ORDER BY shard FOR UPDATE
+)
+UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}
+FROM me, free WHERE leases.shard = free.shard
+RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left
+""")
+_GIVE: Final = """
+UPDATE leases SET owner = NULL, left_at = CASE WHEN $4 THEN NULL ELSE left_at END
+WHERE shard = $1 AND owner = $2 AND epoch = $3 RETURNING shard
 """
-# Whoever waits for the row looks at that anew, but not into another table: so it must say itself that it is free.
-_FREE: Final = "SELECT shard FROM leases WHERE shard = 0 AND owner IS NULL FOR UPDATE"
-_TAKE: Final = _GIVEN.format(free=_FREE)
-_SILENT: Final = "DELETE FROM processes WHERE id = $3 AND beat = $4 RETURNING id"
-_TAKE_OVER: Final = _GIVEN.format(free=_SILENT)
-_END_THOSE: Final = """
-SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity
-WHERE usename = current_user AND pid <> pg_backend_pid() AND {its}
-"""
-_END: Final = _END_THOSE.format(its=_ITS.format(mark="$1::text"))
-_FENCE: Final = "SELECT 1 FROM leases WHERE shard = 0 AND owner = {owner:d} AND epoch = {epoch:d} FOR SHARE"
-_BEAT: Final = "UPDATE processes SET beat = beat + 1 WHERE id = $1 RETURNING beat"
-_LEAVE: Final = """
-WITH gone AS (DELETE FROM processes WHERE id = $1 RETURNING id)
-UPDATE leases SET owner = NULL FROM gone WHERE owner = gone.id
-"""
+_WANT: Final = statement_of("""
+WITH {me} UPDATE leases SET wanted_by = me.id
+FROM me WHERE shard = $3 AND owner <> me.id AND coalesce(wanted_by, me.id) = me.id RETURNING shard
+""")
 
 
-class ProcessName(msgspec.Struct, frozen=True):
-    """What a process is called."""
+class LedgerOwner(msgspec.Struct, frozen=True):
+    """Whoever has the keeper's shard of a ledger."""
 
     name: str
-    """By people."""
-
-    mark: str
-    """What the names of all its connections end with, and those of no other process."""
-
-
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that owns a ledger, as the ledger says."""
-
-    owner: int
-    epoch: int
-    beat: int
-    name: str
-    mark: str
     taken_at: int
     """Microseconds UTC, by the server's clock."""
 
@@ -81,56 +63,71 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
         """Who it is and since when, as text for people."""
         return since_then(self.name, self.taken_at)
 
-    @property
-    def latest_beat(self) -> Beat:
-        """What is watched of it."""
-        return Beat(self.owner, self.beat)
 
+class TakenShard(msgspec.Struct, frozen=True):
+    """A shard that is ours from now on."""
 
-class LeaseProof(msgspec.Struct, frozen=True):
-    """What a process proves its right to write by."""
-
-    owner: int
+    shard: int
     epoch: int
+    was_left: bool
+    """Whether its owner before did not let go: requests of that one may still be under way."""
+
+
+class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard, as the ledger says."""
+
+    shard: int
+    owner: int | None
+    epoch: int
+    """How often it was taken."""
+
+    taken_at: int | None
+    """When it was so last (microseconds UTC, by the server's clock)."""
+
+    left_at: int | None
+    """When its owner was declared dead: requests of that one may still be under way. None: it let go, or that is long
+    ago.
+    """
+
+    wanted_by: int | None
+    """The process that needs it, and gets it next."""
 
     @property
-    def fence(self) -> str:
-        """The statement that finds one row as long as that holds, and keeps it so until the transaction has ended."""
-        return _FENCE.format(owner=self.owner, epoch=self.epoch)
+    def as_taken(self) -> TakenShard:
+        """What its owner has by it."""
+        return TakenShard(self.shard, self.epoch, self.left_at is not None)
 
 
 class Leases:
-    """Those of one ledger, by a connection on which nothing else is asked: a beat never waits for who writes.
-
-    Everything here raises what the driver does.
-    """
+    """Those of one ledger. Everything here raises what the driver does."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    async def owner(self) -> Owner | None:
-        """Who owns the ledger; None if nobody does."""
+    async def all(self) -> list[LeaseRow]:
+        """Those of all shards that there are by now, in their order."""
+        await self._driver.execute(_MAKE)
+        return [LeaseRow(**row) for row in await self._driver.fetch(_ALL)]
+
+    async def owner(self) -> LedgerOwner | None:
+        """Who has the keeper's; None if nobody has."""
         row = await self._driver.fetchrow(OWNER)
-        return None if row is None else Owner(**row)
+        return None if row is None else LedgerOwner(**row)
 
-    async def take(self, process: ProcessName) -> LeaseProof | None:
-        """Takes it for `process`; None where somebody has it."""
-        return _proof(await self._driver.fetchrow(_TAKE, process.name, process.mark))
+    async def take(self, process: ProcessNumber, shards: Iterable[int]) -> list[TakenShard]:
+        """Takes those of `shards` that nobody has and no other process wants; none where we were declared dead."""
+        rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
+        return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)
 
-    async def take_over(self, silent: Owner, process: ProcessName) -> LeaseProof | None:
-        """Takes it for `process` from one whose beat has stood still; None where that lives, or somebody was faster."""
-        await self._driver.execute(_END, silent.mark, ENDED_MS_MAX)
-        row = await self._driver.fetchrow(_TAKE_OVER, process.name, process.mark, silent.owner, silent.beat)
-        return _proof(row)
+    async def give(self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool) -> bool:
+        """Lets go of one; False where it is not ours any more. It `is_settled` where nothing can be under way any more
+        that an owner has sent which was declared dead.
+        """
+        found = await self._driver.fetchval(_GIVE, taken.shard, process.id, taken.epoch, is_settled)
+        return found is not None
 
-    async def beat(self, proof: LeaseProof) -> bool:
-        """Says that its owner lives; False where it was deposed."""
-        return await self._driver.fetchval(_BEAT, proof.owner) is not None
-
-    async def leave(self, proof: LeaseProof) -> None:
-        """Lets go of it: whoever comes next need not wait."""
-        await self._driver.execute(_LEAVE, proof.owner)
-
-
-def _proof(row: object) -> LeaseProof | None:
-    return None if row is None else LeaseProof(*row)  # type: ignore[misc]  # a record of the driver's, which has no types
+    async def want(self, process: ProcessNumber, shard: int) -> bool:
+        """Asks the owner of `shard` to let go of it, for us; False where nobody else has it, or another process was
+        faster to ask.
+        """
+        return await self._driver.fetchval(_WANT, process.id, process.mark, shard) is not None

@@ -1,136 +1,96 @@
-"""The time for which a process owns a ledger on a server: how it waits for it, takes it, beats, and lets go.
+"""The time for which a process owns a ledger on a server: how it waits for it, takes it, and lets go.
 
-A beat that fails says nothing: the process trusts itself for some seconds more, and again once one succeeds, for by
-then nobody has taken its place. Only a beat that finds its row gone tells that somebody has; then nothing brings it
-back.
+It is one of the ledger's processes (`membership.py`), and has all of its shards: whoever has the keeper's takes the
+others, and who waits for it takes none.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import anyio
 
-from orchestrator.core.ownership.beat_watch import BeatWatch
-from orchestrator.core.ownership.lease import BEAT_US, Lease
+from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.core.ownership.lease import BEAT_US, GONE_US
 from orchestrator.errors import LedgerBusyError
-from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, watch_over
-from orchestrator.ledger.postgres.process_mark import connection_name
-from orchestrator.ledger.processes.leases import LeaseProof, Leases, Owner, ProcessName
+from orchestrator.ledger.holder_text import since_then
+from orchestrator.ledger.postgres.connection import Connect
+from orchestrator.ledger.processes.leases import KEEPERS, LeaseRow, TakenShard
+from orchestrator.ledger.processes.lookout import Lookout
+from orchestrator.ledger.processes.membership import Membership, membership_of
+from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.processes import Process, ProcessName
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
 
-ANSWERED_S_MAX: Final = 3.0
-"""How long the server may take over a beat, or to say who owns the ledger."""
-
 LOOK_S: Final = 0.25
 """How often whoever stands by looks."""
 
-_BOUNDS: Final = LineBounds(connected_s=ANSWERED_S_MAX, answered_s=ANSWERED_S_MAX)
-SETTINGS: Final = {"lock_timeout": "2000", "default_transaction_read_only": "off"}
-"""Of the connection on which all of it is asked: whoever holds a lease by a transaction that stands still is waited for
-again and again, not for ever."""
-
 
 class Tenure:
-    """Of this process, which owns the ledger called `name`, by that `proof`, from `begun_at` on by the clock `now`."""
+    """Of the process of that `membership`, which has all shards of a ledger, once it has taken them."""
 
-    def __init__(
-        self,
-        name: str,
-        proof: LeaseProof,
-        line: "LeaseLine",
-        *,
-        now: Callable[[], int],
-        begun_at: int,
-        is_successor: bool,
-    ) -> None:
-        self._name = name
-        self._proof = proof
+    def __init__(self, membership: Membership, line: OwnersLine, *, now: Callable[[], int]) -> None:
+        self.membership = membership
         self._line = line
         self._now = now
-        self._lease = Lease(begun_at)
+        self._taken: dict[TakenShard, int] = {}
+        """Its shards, and since when by the clock `now`."""
+
         self.loop = asyncio.get_running_loop()
-        self.is_successor = is_successor
+        self.is_successor = False
         """Whether it took the place of a process that did not let go: requests of that one may still be under way."""
 
-        self.why_lost: str | None = None
+    @property
+    def why_lost(self) -> str | None:
         """Why it owns the ledger no more, once that is known."""
+        return self.membership.why_lost
 
     @property
     def fence(self) -> str:
         """The statement that finds one row as long as it owns the ledger, and keeps it so for its transaction."""
-        return self._proof.fence
+        return self.membership.number.fence
 
     def may_leave(self) -> bool:
         """Whether anything may leave for the service now."""
-        return self._lease.is_good(self._now())
+        return self.membership.may_leave()
 
-    def lose(self, to: Owner | None = None) -> None:
-        """Another process has the ledger."""
-        self._lease.end()
-        if self.why_lost is None:
-            by = "another process" if to is None else to.text
-            self.why_lost = f"{self._name}: {by} has taken this ledger over; nothing more is sent from here"
+    async def take(self, leases: Sequence[LeaseRow]) -> bool:
+        """Takes what nobody has of `leases`, once it has the keeper's, and that first. Returns whether it has."""
+        number = self.membership.number
+        self._own(lease.as_taken for lease in leases if lease.owner == number.id)
+        free = [lease.shard for lease in leases if lease.owner is None]
+        for shards in ([each for each in free if each == KEEPERS], [each for each in free if each != KEEPERS]):
+            if shards:
+                async with self._line.asking() as asked:
+                    self._own(await asked.leases.take(number, shards))
+            if not any(taken.shard == KEEPERS for taken in self._taken):
+                return False
+        return True
 
-    async def beat(self) -> None:
-        """Beats until it has lost the ledger."""
-        while self.why_lost is None:
-            begun_at = self._now()
+    def _own(self, taken: Iterable[TakenShard]) -> None:
+        """It has these, whether or not it was told when it took them."""
+        for each in taken:
+            self._taken.setdefault(each, self._now())
+            self.is_successor |= each.was_left
+
+    async def serve(self, lookout: Lookout) -> None:
+        """Takes each shard that there is later, until cancelled, and looks after those who stand by."""
+        while True:
+            await anyio.sleep(BEAT_US / SECOND_US)
             try:
-                async with self._line.asking() as leases:
-                    is_there = await leases.beat(self._proof)
-                    successor = None if is_there else await leases.owner()
+                seen = await lookout.look(self.membership.number.id)
+                await self.take(seen.leases)
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
-                log.info("%s: a beat has failed: %s", self._name, error)
-            else:
-                if is_there:
-                    self._lease.beaten(begun_at)
-                else:
-                    self.lose(successor)
-            await anyio.sleep(max(0, BEAT_US - (self._now() - begun_at)) / SECOND_US)
+                log.info("which shards nobody has is unknown: %s", error)
 
-    async def leave(self) -> None:
-        """Lets go of the ledger, so that whoever comes next need not wait."""
-        self._lease.end()
-        if self.why_lost is None:
-            with suppress(Exception):
-                async with self._line.asking() as leases:
-                    await leases.leave(self._proof)
-
-
-class LeaseLine:
-    """A connection of `process` on which only leases are asked for, and another one where that is lost. `connect` makes
-    one.
-    """
-
-    def __init__(self, connect: Connect, process: ProcessName) -> None:
-        self._connect = connect
-        self._settings = {**SETTINGS, "application_name": connection_name(process.name, process.mark)}
-        self._driver: Driver = None
-
-    @asynccontextmanager
-    async def asking(self) -> AsyncIterator[Leases]:
-        """Asks within the block, for `ANSWERED_S_MAX` at most. What is raised there ends the connection."""
-        try:
-            with anyio.fail_after(ANSWERED_S_MAX):
-                if self._driver is None:
-                    self._driver = await self._connect(self._settings, _BOUNDS)
-                    watch_over(self._driver)
-                yield Leases(self._driver)
-        except BaseException:
-            self.end()
-            raise
-
-    def end(self) -> None:
-        """Ends the connection, whoever is at its other end."""
-        if self._driver is not None:
-            self._driver.terminate()
-            self._driver = None
+    def settled(self) -> list[int]:
+        """The shards of which nothing can be under way any more that an owner has sent which was declared dead."""
+        return [taken.shard for taken, since in self._taken.items() if self._now() - since >= GONE_US]
 
 
 @asynccontextmanager
@@ -148,43 +108,48 @@ async def tenure_of(
     owner, it waits for the end of that one instead, and takes its place. One whose connections have ended counts as
     gone once its beat has stood still for long enough.
     """
-    line = LeaseLine(connect, process)
+    line = OwnersLine(connect, process)
     try:
-        tenure = await _Candidate(name, line, process, stands_by, here).taken()
-        # Not in a task group, which would be a scope around the block, and wrap what is raised in it.
-        beating = asyncio.ensure_future(tenure.beat())  # noqa: TID251
-        here.tenures[name] = tenure
-        try:
-            yield tenure
-        finally:
-            del here.tenures[name]
-            beating.cancel()
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([beating])
-                await tenure.leave()
+        async with _Candidate(name, connect, process, line, here, stands_by) as candidate:
+            tenure = await candidate.taken()
+            serving = asyncio.ensure_future(tenure.serve(candidate.lookout))  # noqa: TID251  as beats are
+            here.tenures[name] = tenure
+            try:
+                yield tenure
+            finally:
+                del here.tenures[name]
+                serving.cancel()
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([serving])
     finally:
         line.end()
 
 
-class _Candidate:
-    """A `process` that is to own the ledger called `name`."""
+class _Candidate(AsyncExitStack):
+    """A `process` that is to own the ledger called `name`: one of its processes while it waits for another one, and as
+    long as it owns it.
+    """
 
     def __init__(
         self,
         name: str,
-        line: LeaseLine,
+        connect: Connect,
         process: ProcessName,
-        stands_by: Callable[[str], object] | None,
+        line: OwnersLine,
         here: ThisProcess,
+        stands_by: Callable[[str], object] | None,
     ) -> None:
+        super().__init__()
         self._name = name
-        self._line = line
+        self._connect = connect
         self._process = process
+        self._line = line
+        self._here = here
         self._stands_by = stands_by
-        self._elapsed = here.elapsed
-        self._clock = here.wary_clock()
-        self._watch = BeatWatch()
-        self._met: Owner | None = None
+        self.lookout = Lookout(line, here.elapsed)
+        self._tenure: Tenure | None = None
+        self._met: Process | None = None
+        self._began_at = here.elapsed()
 
     async def taken(self) -> Tenure:
         """The ledger, once it is nobody's, or its owner's beat has stood still for long enough."""
@@ -193,38 +158,58 @@ class _Candidate:
             await anyio.sleep(LOOK_S)
             try:
                 tenure = await self._look()
+            except LedgerBusyError:
+                raise
             except Exception as error:
                 if self._stands_by is None:
                     raise
                 log.info("%s: who owns this ledger is unknown: %s", self._name, error)
-                self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
         return tenure
 
     async def _look(self) -> Tenure | None:
-        begun_at = self._clock.now()
-        async with self._line.asking() as leases:
-            owner = await leases.owner()
-            if owner is None:
-                return self._tenure(await leases.take(self._process), begun_at)
-            self._watch.saw(owner.latest_beat, self._elapsed())
-            if self._watch.silent(self._elapsed()) == owner.latest_beat:
-                return self._tenure(await leases.take_over(owner, self._process), begun_at, is_successor=True)
-        self._meet(owner)
+        me = None if self._tenure is None else self._tenure.membership.number.id
+        seen = await self.lookout.look(me)
+        keepers = seen.leases[0]
+        if keepers.owner in (None, me):
+            tenure = await self._joined()
+            return tenure if tenure is not None and await tenure.take(seen.leases) else None
+        if (owner := seen.processes.get(keepers.owner)) is not None:
+            await self._meet(owner, since_then(owner.name, keepers.taken_at or owner.began_at))
         return None
 
-    def _tenure(self, proof: LeaseProof | None, begun_at: int, *, is_successor: bool = False) -> Tenure | None:
-        if proof is None:
-            return None
-        now = self._clock.now
-        return Tenure(self._name, proof, self._line, now=now, begun_at=begun_at, is_successor=is_successor)
+    async def _joined(self) -> Tenure | None:
+        """It is one of the ledger's processes, also where it was declared dead meanwhile; None where there is no room
+        yet: some of the others may be dead.
+        """
+        if self._tenure is not None and self._tenure.why_lost is not None:
+            await self.aclose()
+            self._tenure = None
+        if self._tenure is None:
+            try:
+                membership = await self.enter_async_context(
+                    membership_of(self._name, self._connect, self._process, self._here, self._settled)
+                )
+            except LedgerBusyError:
+                if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:
+                    return None
+                raise
+            self._tenure = Tenure(membership, self._line, now=self._here.elapsed)
+        return self._tenure
 
-    def _meet(self, owner: Owner) -> None:
+    def _settled(self) -> list[int]:
+        return [] if self._tenure is None else self._tenure.settled()
+
+    async def _meet(self, owner: Process, text: str) -> None:
         before, self._met = self._met, owner
         if self._stands_by is not None:
-            if before is None or before.owner != owner.owner:
-                self._stands_by(owner.text)
-        elif owner.is_connected or (before is not None and before.beat != owner.beat):
+            if before is None or before.id != owner.id:
+                self._stands_by(text)
+            await self._joined()
+        elif (before is not None and before.beat != owner.beat) or await self._is_connected(owner):
             raise LedgerBusyError(
-                f"{self._name}: {owner.text} is working on this ledger; wait for it, stop it, or use another"
-                " <setting ledger>"
+                f"{self._name}: {text} is working on this ledger; wait for it, stop it, or use another <setting ledger>"
             )
+
+    async def _is_connected(self, owner: Process) -> bool:
+        async with self._line.asking() as asked:
+            return await asked.processes.is_connected(owner)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from orchestrator.clock import WaryElapsedClock, elapsed_us
 from orchestrator.ledger.postgres.process_mark import process_mark, process_name
-from orchestrator.ledger.processes.leases import ProcessName
+from orchestrator.ledger.processes.processes import ProcessName
 
 if TYPE_CHECKING:
     from orchestrator.ledger.processes.tenure import Tenure

@@ -82,6 +82,7 @@ endpoints = Table(
     Column("service_url", TEXT, nullable=False),
     Column("endpoint", TEXT, nullable=False),
     Column("learned", BLOB),  # `core.polling.endpoint_estimates.Learned` as JSON
+    Column("shard_id", INTEGER),  # NULL: its own number, until runs use it together with another one
     UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
 )
 

@@ -10,13 +10,13 @@ from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger import migrations
 from orchestrator.ledger.administration import roles, server_facts
-from orchestrator.ledger.holder_text import left_behind
+from orchestrator.ledger.holder_text import left_behind, older_owner_error
 from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
-from orchestrator.ledger.processes.leases import OWNER, Owner
+from orchestrator.ledger.processes.leases import OWNER, LedgerOwner
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import Tenure, tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -29,6 +29,9 @@ from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
 
 _OWNER: Final = text(OWNER)
+
+OWNED_SINCE: Final = "0049"
+"""Older tables have no room for who works on it, and stands by."""
 
 
 class ServerSite:
@@ -102,14 +105,21 @@ class ServerSite:
         """As its owner. Where there are no tables yet, they are made first: a row of one says who owns it."""
         self.refuse_abandoned()
         try:
-            if await self.version() is None:
-                await self.migrate()
+            await self._make_room_for_owners()
         finally:
             await self.aclose()
             self._database = None
         name, process = str(self.address), self._here.called(doing)
         async with tenure_of(name, self._connect, process, here=self._here, stands_by=stands_by):
             yield
+
+    async def _make_room_for_owners(self) -> None:
+        found = await self.version()
+        if found is not None and found >= OWNED_SINCE:
+            return
+        if found is not None and (holder := await self.holder()) is not None:
+            raise older_owner_error(f"{self.address}:", holder)
+        await self.migrate()
 
     @asynccontextmanager
     async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[None]:  # noqa: ARG002  the server has its own
@@ -127,9 +137,9 @@ class ServerSite:
         owner = await self._owner()
         return None if owner is None else owner.taken_at
 
-    async def _owner(self) -> Owner | None:
+    async def _owner(self) -> LedgerOwner | None:
         row = await self.database.asked(_OWNER, None, Result.first)
-        return None if row is None else Owner(**row._mapping)  # noqa: SLF001  that is how SQLAlchemy gives rows names
+        return None if row is None else LedgerOwner(**row._mapping)  # noqa: SLF001  that is how SQLAlchemy gives rows names
 
     def is_locked_here(self) -> bool:
         """Whether we own it."""

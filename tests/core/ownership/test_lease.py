@@ -75,9 +75,9 @@ def test_whoever_takes_over_does_so_after_its_predecessor_has_ceased(
     watch, asked_at = BeatWatch(), first_look * MILLISECOND_US
     while True:
         received_at = asked_at + trip * MILLISECOND_US
-        watch.saw(Beat(1, count(asked_at)), received_at)
+        watch.saw([Beat(1, count(asked_at))], received_at)
         silent = watch.silent(received_at)
-        if silent is not None and silent.number == count(received_at):
+        if silent and silent[0].number == count(received_at):
             break  # it bids, and the ledger finds the beat as it was seen; a later one of the owner's is refused
         asked_at = received_at + every * MILLISECOND_US
 
@@ -90,20 +90,31 @@ def test_whoever_takes_over_does_so_after_its_predecessor_has_ceased(
 
 def test_who_watches_waits_from_the_first_reading_that_it_received() -> None:
     watch = BeatWatch()
-    assert watch.silent(TAKEN_AT) is None
+    assert watch.silent(TAKEN_AT) == []
 
-    watch.saw(Beat(1, 7), TAKEN_AT)
-    watch.saw(Beat(1, 7), TAKEN_AT + 4 * SECOND_US)
+    watch.saw([Beat(1, 7)], TAKEN_AT)
+    watch.saw([Beat(1, 7)], TAKEN_AT + 4 * SECOND_US)
 
-    assert watch.silent(TAKEN_AT + SILENCE_US - 1) is None
-    assert watch.silent(TAKEN_AT + SILENCE_US) == Beat(1, 7)
+    assert watch.silent(TAKEN_AT + SILENCE_US - 1) == []
+    assert watch.silent(TAKEN_AT + SILENCE_US) == [Beat(1, 7)]
 
 
-def test_a_beat_and_a_new_owner_each_begin_the_silence_anew() -> None:
+def test_a_beat_and_a_new_process_each_begin_the_silence_anew() -> None:
     for other in (Beat(1, 8), Beat(2, 7)):
         watch = BeatWatch()
-        watch.saw(Beat(1, 7), TAKEN_AT)
-        watch.saw(other, TAKEN_AT + 5 * SECOND_US)
+        watch.saw([Beat(1, 7)], TAKEN_AT)
+        watch.saw([other], TAKEN_AT + 5 * SECOND_US)
 
-        assert watch.silent(TAKEN_AT + 5 * SECOND_US + SILENCE_US - 1) is None
-        assert watch.silent(TAKEN_AT + 5 * SECOND_US + SILENCE_US) == other
+        assert watch.silent(TAKEN_AT + 5 * SECOND_US + SILENCE_US - 1) == []
+        assert watch.silent(TAKEN_AT + 5 * SECOND_US + SILENCE_US) == [other]
+
+
+def test_of_several_each_is_watched_by_itself_and_one_that_is_gone_no_more() -> None:
+    watch = BeatWatch()
+    watch.saw([Beat(1, 7), Beat(2, 7)], TAKEN_AT)
+    watch.saw([Beat(1, 8), Beat(2, 7), Beat(3, 0)], TAKEN_AT + 1)
+
+    assert watch.silent(TAKEN_AT + SILENCE_US) == [Beat(2, 7)]
+    watch.saw([Beat(1, 8), Beat(3, 0)], TAKEN_AT + SILENCE_US)
+    assert watch.silent(TAKEN_AT + SILENCE_US) == []
+    assert watch.silent(TAKEN_AT + SILENCE_US + 1) == [Beat(1, 8), Beat(3, 0)]

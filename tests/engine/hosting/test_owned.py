@@ -15,7 +15,7 @@ from orchestrator.core.ownership.lease import LATE_US_MAX, TRUST_US
 from orchestrator.engine.maintenance.janitor import SETTLED_US_MIN
 from orchestrator.errors import DeposedError, leading
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
-from orchestrator.ledger.processes.leases import Leases, ProcessName
+from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.units import SECOND_US
@@ -23,6 +23,7 @@ from tests.engine.process import Process, process
 from tests.engine.scripted import ACCEPTED, COMPLETED, CUT, Reply, Scripted, numbered
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.postgres.owners import takes, takes_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -95,18 +96,14 @@ async def deposed_in_flight(tmp_path: Path, url: str, transport: Scripted) -> No
 async def taken_over(url: str) -> None:
     """The ledger has another owner, which is gone."""
     driver = await waited_for(url)({}, LineBounds())
-    leases, held = Leases(driver), None
-    while held is None:
-        owner = await leases.owner()
-        assert owner is not None
-        held = await leases.take_over(owner, GONE)
+    await takes_over(driver, GONE)
     driver.terminate()
 
 
 async def gone_without_a_word(url: str) -> None:
     """The ledger has an owner that is gone."""
     driver = await waited_for(url)({}, LineBounds())
-    assert await Leases(driver).take(GONE) is not None
+    await takes(driver, GONE)
     driver.terminate()
 
 

@@ -1,178 +1,162 @@
-"""Who owns a ledger on a server: one at a time, whoever bids, and none once it was deposed."""
+"""Which process owns which shard of a ledger on a server: one at a time, whoever bids, and whoever is asked to gives."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 import anyio
-import asyncpg
 import pytest
 
-from orchestrator.ledger.processes.leases import LeaseProof, Leases, Owner, ProcessName
+from orchestrator.ledger.processes.leases import KEEPERS, LeaseRow, Leases, TakenShard
+from orchestrator.ledger.processes.processes import Processes, ProcessNumber
+from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
+from tests.postgres.owners import joins, takes, takes_over
 
 pytestmark = pytest.mark.anyio
 
-Connect = Callable[[str], Coroutine[Any, Any, Any]]
-
-FIRST, SECOND, THIRD = (ProcessName(f"process {each}", f" #{each}") for each in "abc")
-
-
-@pytest.fixture
-async def connect(url: str) -> AsyncIterator[Connect]:
-    """Connects to the ledger, with the mark of a process."""
-    async with AsyncExitStack() as opened:
-
-        async def connected(mark: str) -> Any:
-            driver = await asyncpg.connect(
-                url, server_settings={"application_name": f"orchestrator{mark}", "lock_timeout": "200"}, timeout=10
-            )
-            opened.callback(driver.terminate)
-            return driver
-
-        yield connected
+ENDPOINTS = (
+    "INSERT INTO endpoints (service_url, endpoint, shard_id) VALUES ('u', 'a', NULL), ('u', 'b', NULL), ('u', 'c', 1)"
+)
 
 
-async def owned(leases: Leases, process: ProcessName = FIRST) -> tuple[LeaseProof, Owner]:
-    """`process` has the ledger."""
-    held = await leases.take(process)
+async def leases_with_endpoints(driver: Any) -> Leases:
+    """Those of a ledger with endpoint 1, which 3 is used together with, and 2."""
+    await driver.execute(ENDPOINTS)
+    return Leases(driver)
+
+
+async def by_shard(leases: Leases) -> dict[int, LeaseRow]:
+    return {lease.shard: lease for lease in await leases.all()}
+
+
+async def test_each_endpoint_is_a_shard_of_its_own_until_it_is_used_with_another_and_one_is_the_keepers(
+    connect: Connect,
+) -> None:
+    driver = await connect(FIRST.mark)
+    assert [lease.shard for lease in await Leases(driver).all()] == [KEEPERS]
+
+    leases = await leases_with_endpoints(driver)
+
+    assert [(lease.shard, lease.owner, lease.epoch) for lease in await leases.all()] == [
+        (0, None, 0),
+        (1, None, 0),
+        (2, None, 0),
+    ]
+
+
+async def test_whoever_takes_a_shard_has_it_and_another_one_may_have_another(connect: Connect) -> None:
+    driver = await connect(FIRST.mark)
+    leases = await leases_with_endpoints(driver)
+    first, second = [await joins(driver, each) for each in (FIRST, SECOND)]
+    await leases.all()
+
+    assert await leases.take(first, [1, KEEPERS]) == [
+        TakenShard(0, 1, was_left=False),
+        TakenShard(1, 1, was_left=False),
+    ]
+    assert await leases.take(second, [0, 1, 2]) == [TakenShard(2, 1, was_left=False)]
+
+    assert {shard: lease.owner for shard, lease in (await by_shard(leases)).items()} == {
+        0: first.id,
+        1: first.id,
+        2: second.id,
+    }
     owner = await leases.owner()
-    assert held is not None
     assert owner is not None
-    return held, owner
+    assert (owner.name, owner.is_connected) == (FIRST.name, True)
 
 
-async def test_nobody_owns_a_new_ledger_and_whoever_takes_it_does(connect: Connect) -> None:
-    driver = await connect(FIRST.mark)
-    leases = Leases(driver)
-    assert await leases.owner() is None
+async def test_of_many_who_take_at_once_one_gets_all_of_it(connect: Connect) -> None:
+    drivers = [await connect(FIRST.mark) for _ in range(6)]
+    await (await leases_with_endpoints(drivers[0])).all()
+    got: list[int] = []
 
-    held, owner = await owned(leases)
+    async def take(driver: Any, number: ProcessNumber) -> None:
+        got.append(len(await Leases(driver).take(number, [2, 0, 1])))
 
-    assert (owner.owner, owner.epoch, owner.name, owner.beat) == (held.owner, held.epoch, FIRST.name, 0)
-    assert owner.is_connected
-    assert await driver.fetchval(held.fence) == 1
-    assert await leases.take(SECOND) is None
-
-
-async def test_of_many_who_take_at_once_one_gets_it(connect: Connect) -> None:
-    got: list[LeaseProof | None] = []
-
-    async def take(driver: Any) -> None:
-        got.append(await Leases(driver).take(FIRST))
-
-    drivers = [await connect("") for _ in range(6)]
+    numbers = [await joins(driver, FIRST) for driver in drivers]
     async with anyio.create_task_group() as tasks:
-        for driver in drivers:
-            tasks.start_soon(take, driver)
-    assert sorted(each is None for each in got) == [False] + [True] * 5
+        for driver, number in zip(drivers, numbers, strict=True):
+            tasks.start_soon(take, driver, number)
+    assert sorted(got) == [0] * 5 + [3]
 
 
-async def test_who_lets_go_is_followed_at_once_under_another_epoch(connect: Connect) -> None:
+async def test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_word_takes_nothing(
+    connect: Connect,
+) -> None:
     driver = await connect(FIRST.mark)
-    leases = Leases(driver)
-    held, _ = await owned(leases)
+    first, leases = await joins(driver, FIRST), await leases_with_endpoints(driver)
+    await leases.all()
+    before, kept = await leases.take(first, [1, 2])
 
-    await leases.leave(held)
+    assert await leases.give(first, before, is_settled=True)
+    [after] = await leases.take(first, [1, 2])
 
-    assert await leases.owner() is None
-    assert await driver.fetchval(held.fence) is None
-    after, _ = await owned(leases, SECOND)
-    assert after.epoch == held.epoch + 1
-    await leases.leave(held)  # once more, late: it takes nothing from its successor
-    assert await driver.fetchval(after.fence) == 1
-
-
-async def test_a_beat_is_seen_and_whoever_bid_for_the_one_before_does_not_get_it(connect: Connect) -> None:
-    leases, other = Leases(await connect(FIRST.mark)), Leases(await connect(SECOND.mark))
-    held, seen = await owned(leases)
-
-    assert await leases.beat(held)
-
-    assert await other.take_over(seen, SECOND) is None
-    now = await other.owner()
-    assert now is not None
-    assert (now.owner, now.beat) == (held.owner, seen.beat + 1)
+    assert after == TakenShard(1, 2, was_left=False)
+    assert not await leases.give(first, before, is_settled=True), "once more, late"
+    assert {lease.owner for shard, lease in (await by_shard(leases)).items() if shard in {1, kept.shard}} == {first.id}
 
 
-async def test_of_two_who_bid_for_the_same_silence_one_gets_it(connect: Connect) -> None:
-    _, seen = await owned(Leases(await connect(FIRST.mark)))
-    got: list[LeaseProof | None] = []
+async def test_who_leaves_lets_go_of_all(connect: Connect) -> None:
+    driver = await connect(FIRST.mark)
+    await (leases := await leases_with_endpoints(driver)).all()
+    number = await takes(driver, FIRST)
 
-    async def bid(leases: Leases, process: ProcessName) -> None:
-        got.append(await leases.take_over(seen, process))
+    await Processes(driver).leave(number)
 
-    bidders = [(Leases(await connect(each.mark)), each) for each in (SECOND, THIRD)]
-    async with anyio.create_task_group() as tasks:
-        for leases, process in bidders:
-            tasks.start_soon(partial(bid, leases, process))
-    assert sorted(each is None for each in got) == [False, True]
-
-
-async def test_who_was_deposed_can_prove_nothing_and_beat_no_more(connect: Connect) -> None:
-    held, seen = await owned(Leases(await connect(FIRST.mark)))
-    successor = Leases(await connect(SECOND.mark))
-    after = await successor.take_over(seen, SECOND)
-    assert after is not None
-
-    again = await connect(FIRST.mark)
-
-    assert await again.fetchval(held.fence) is None
-    assert not await Leases(again).beat(held)
-    await Leases(again).leave(held)
-    assert await again.fetchval(after.fence) == 1
+    assert {lease.owner for lease in await leases.all()} == {None}
+    after = await takes(driver, SECOND)
+    await Processes(driver).leave(number)  # once more, late: it takes nothing from its successor
+    assert {lease.owner for lease in await leases.all()} == {after.id}
 
 
-async def test_a_transaction_that_stands_still_is_ended_by_the_successor_and_leaves_nothing(connect: Connect) -> None:
-    stopped, successor = await connect(FIRST.mark), await connect(SECOND.mark)
-    held, seen = await owned(Leases(stopped))
-    await stopped.execute(f"BEGIN; {held.fence}; INSERT INTO counts (run_id, name, n) VALUES (1, 'a', 1)")
-
-    assert await Leases(successor).take_over(seen, SECOND) is not None
-
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
-        await stopped.execute("COMMIT")
-    assert await successor.fetchval("SELECT count(*) FROM counts") == 0
-
-
-async def test_whoever_has_proved_it_keeps_it_until_its_transaction_has_ended(connect: Connect) -> None:
-    at_work, successor = await connect(" #z"), await connect(SECOND.mark)
-    held, seen = await owned(Leases(at_work))
-    await at_work.execute(f"BEGIN; {held.fence}")
-
-    with pytest.raises(asyncpg.LockNotAvailableError):
-        await Leases(successor).take_over(seen, SECOND)
-
-    await at_work.execute("COMMIT")
-    assert await Leases(successor).take_over(seen, SECOND) is not None
-
-
-async def test_nobody_elses_connections_are_ended(connect: Connect) -> None:
-    _, seen = await owned(Leases(await connect(FIRST.mark)))
-    beside, successor = await connect(""), await connect(SECOND.mark)
-
-    assert await Leases(successor).take_over(seen, SECOND) is not None
-
-    assert await beside.fetchval("SELECT 1") == 1
-
-
-async def test_whether_an_owner_is_connected_is_seen(connect: Connect) -> None:
+async def test_what_a_dead_one_has_left_is_told_until_nothing_of_it_can_be_under_way(connect: Connect) -> None:
     driver, other = await connect(FIRST.mark), await connect(SECOND.mark)
-    await owned(Leases(driver))
+    await (await leases_with_endpoints(driver)).all()
+    await takes(driver, FIRST)
+    leases, number = Leases(other), await takes_over(other, SECOND)
 
-    await driver.close()
+    assert {lease.left_at is None for lease in await leases.all()} == {False}
+    keepers, one, two = [lease.as_taken for lease in await leases.all()]
+    assert one.was_left
+    await leases.give(number, one, is_settled=False)
+    await leases.give(number, two, is_settled=True)
+    assert await leases.take(number, [1, 2]) == [TakenShard(1, 3, was_left=True), TakenShard(2, 3, was_left=False)]
+    await Processes(other).leave(number, settled=[keepers.shard])
+    assert {shard: lease.left_at is None for shard, lease in (await by_shard(leases)).items()} == {
+        0: True,
+        1: False,
+        2: True,
+    }
 
-    while (owner := await Leases(other).owner()) is not None and owner.is_connected:
-        await anyio.lowlevel.checkpoint()  # the server has yet to notice
-    assert owner is not None
+
+async def test_one_that_is_wanted_goes_to_who_asked_first_and_to_anybody_once_that_has_ended(connect: Connect) -> None:
+    driver = await connect(FIRST.mark)
+    leases = await leases_with_endpoints(driver)
+    await leases.all()
+    owner, asking, late = [await joins(driver, each) for each in (FIRST, SECOND, THIRD)]
+    assert not await leases.want(asking, 1), "nobody has it: it need not be asked for"
+    [taken] = await leases.take(owner, [1])
+
+    assert await leases.want(asking, 1)
+    assert await leases.want(asking, 1), "again, as who does not know whether it was heard"
+    assert not await leases.want(late, 1)
+    assert not await leases.want(owner, 1)
+    assert (await by_shard(leases))[1].wanted_by == asking.id
+
+    await leases.give(owner, taken, is_settled=True)
+    assert await leases.take(owner, [1]) == await leases.take(late, [1]) == []
+    await Processes(driver).leave(asking)
+    assert [each.shard for each in await leases.take(late, [1])] == [1]
 
 
-async def test_who_does_not_know_that_it_has_the_ledger_already_takes_it_over_from_itself(connect: Connect) -> None:
-    leases = Leases(await connect(FIRST.mark))
-    _, unknown = await owned(leases)
+async def test_who_asked_for_one_gets_it_and_wants_it_no_more(connect: Connect) -> None:
+    driver = await connect(FIRST.mark)
+    leases = await leases_with_endpoints(driver)
+    await leases.all()
+    owner, asking = [await joins(driver, each) for each in (FIRST, SECOND)]
+    [taken] = await leases.take(owner, [1])
+    await leases.want(asking, 1)
+    await leases.give(owner, taken, is_settled=True)
 
-    proof = await leases.take_over(unknown, FIRST)
+    assert [each.shard for each in await leases.take(asking, [1])] == [1]
 
-    assert proof is not None
-    assert proof.owner != unknown.owner
-    assert await leases.beat(proof)
+    assert (await by_shard(leases))[1].wanted_by is None

@@ -10,10 +10,13 @@ from sqlalchemy import text
 
 from orchestrator.errors import DeposedError, LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
-from orchestrator.ledger.processes.leases import Leases, ProcessName
+from orchestrator.ledger.processes.processes import ProcessName
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.postgres.databases import Databases, plain_connections
+from tests.postgres.old_ledgers import OLDEST, make_oldest
+from tests.postgres.owners import takes_over
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +38,7 @@ async def site_at(url: str) -> AsyncIterator[ServerSite]:
 async def take_over(url: str) -> None:
     """Another process takes the place of whoever has the ledger, as if that had been silent."""
     driver = await plain_connections(url)({}, LineBounds())
-    leases, held = Leases(driver), None
-    while held is None:
-        owner = await leases.owner()
-        assert owner is not None
-        held = await leases.take_over(owner, ANOTHER)
+    await takes_over(driver, ANOTHER)
     await driver.close()
 
 
@@ -80,6 +79,33 @@ async def test_where_there_is_no_ledger_yet_whoever_takes_it_makes_it(nowhere: s
         assert await site.version() is None
         async with site.holding(now=0):
             assert await site.version() is not None
+
+
+OWNED_BEFORE = """
+INSERT INTO processes (name, mark) VALUES ('process 3 of an older program', ' #00000003');
+UPDATE leases SET owner = (SELECT id FROM processes), epoch = 1, taken_at = 0
+"""
+
+
+async def test_one_of_an_older_program_is_left_to_its_owner_as_long_as_that_is_connected(nowhere: str) -> None:
+    await make_oldest(nowhere)
+    owner = await plain_connections(nowhere)({"application_name": "orchestrator #00000003"}, LineBounds())
+    await owner.execute(OWNED_BEFORE)
+    async with site_at(nowhere) as site:
+        with pytest.raises(
+            LedgerBusyError, match=r"process 3 of an older program .* older version of the program; stop it"
+        ):
+            async with site.holding(now=0):
+                pass
+        assert await site.version() == OLDEST
+
+        await owner.close()
+        while await site.holder() is not None:
+            await anyio.lowlevel.checkpoint()  # the server has yet to notice
+
+        async with site.holding(now=0):
+            assert await site.version() == SCHEMA_VERSION
+            assert await site.holder() is not None
 
 
 async def test_who_lost_it_writes_nothing_more_and_knows_why(url: str) -> None:

@@ -9,36 +9,40 @@ import anyio
 import pytest
 
 from orchestrator.core.ownership.beat_watch import SILENCE_US
-from orchestrator.core.ownership.lease import TRUST_US
+from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX, TRUST_US
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
-from orchestrator.ledger.processes.leases import LeaseProof, Leases, ProcessName
+from orchestrator.ledger.processes.leases import Leases
+from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.ledger.processes.tenure import Tenure, tenure_of
 from orchestrator.units import SECOND_US
 from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.postgres.owners import joins, owner_of, takes, takes_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-OWNER, NEXT = ProcessName("process 1 on a", " #1"), ProcessName("process 2 on b", " #2")
+OWNER, NEXT, ASKS = (ProcessName(f"process {each} on a", f" #{each}") for each in (1, 2, 9))
 TRUST_S, SILENCE_S = TRUST_US / SECOND_US, SILENCE_US / SECOND_US
 TAKEN_S_MAX = 9.0
 """So soon after its owner's last beat a ledger has another one."""
 
 
 class SlowLine:
-    """A connection whose answers come late."""
+    """A connection of `process`. The answers to its beats come late."""
 
-    def __init__(self, driver: Any, place: "Place") -> None:
+    def __init__(self, driver: Any, place: "Place", process: ProcessName) -> None:
         self._driver = driver
         self._place = place
+        self._process = process
 
     async def fetchval(self, *asked: Any) -> Any:
         begun_s = anyio.current_time()
         found = await self._driver.fetchval(*asked)
-        await anyio.sleep(self._place.late_s)
-        if self._place.away:
-            raise ConnectionResetError
-        self._place.begun_s = begun_s
+        if "beat + 1" in asked[0]:
+            await anyio.sleep(self._place.late_s)
+            if self._process.mark in self._place.away:
+                raise ConnectionResetError
+            self._place.begun_s = begun_s
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -54,7 +58,7 @@ class Place:
         self.away: set[str] = set()
         self.late_s = 0.0
         self.begun_s = 0.0
-        """When the last question began to which an answer has come."""
+        """When the last beat began to which an answer has come."""
 
         self._lines: dict[str, list[Any]] = {}
 
@@ -67,12 +71,12 @@ class Place:
             )
             self._lines.setdefault(process.mark, []).append(driver)
             self._opened.callback(driver.terminate)
-            return SlowLine(driver, self)
+            return SlowLine(driver, self, process)
 
         return connected
 
-    async def leases(self, process: ProcessName) -> Leases:
-        return Leases(await self.connect(process)({}, LineBounds()))
+    async def driver(self, process: ProcessName) -> Any:
+        return await self.connect(process)({}, LineBounds())
 
     def tenure(self, process: ProcessName, **given: Any) -> AbstractAsyncContextManager[Tenure]:
         return tenure_of("ledger", self.connect(process), process, here=on_virtual_time(), **given)
@@ -95,11 +99,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await anyio.sleep(0.1)
 
 
-async def stopped_owner(place: Place) -> Leases:
-    """A process has the ledger, is connected, and beats no more. Returns its connection."""
-    leases = await place.leases(OWNER)
-    assert await leases.take(OWNER) is not None
-    return leases
+async def stopped_owner(place: Place) -> None:
+    """A process has the ledger, is connected, and beats no more."""
+    await takes(await place.driver(OWNER), OWNER)
 
 
 async def test_whoever_beats_keeps_it_however_long_another_one_stands_by(place: Place) -> None:
@@ -145,7 +147,7 @@ async def test_one_that_is_cancelled_lets_go_as_well(place: Place) -> None:
         async with place.tenure(OWNER):
             cancelled.cancel()
             await anyio.sleep(1)
-    assert await (await place.leases(NEXT)).owner() is None
+    assert await Leases(await place.driver(NEXT)).owner() is None
 
 
 async def test_who_does_not_stand_by_is_told_who_has_it(place: Place) -> None:
@@ -158,9 +160,8 @@ async def test_who_does_not_stand_by_is_told_who_has_it(place: Place) -> None:
 
 
 async def test_who_does_not_stand_by_waits_for_one_that_has_ended_without_a_word(place: Place) -> None:
-    leases = await stopped_owner(place)
+    await stopped_owner(place)
     place.cut_off(OWNER)
-    del leases
     began_s = anyio.current_time()
     async with place.tenure(NEXT) as tenure:
         assert tenure.is_successor
@@ -184,24 +185,15 @@ async def test_one_that_is_cut_off_for_a_moment_is_found_to_live(place: Place) -
 
 async def test_one_that_was_deposed_learns_it_and_nothing_leaves_it_any_more(place: Place) -> None:
     async with place.tenure(OWNER) as tenure:
-        other = await place.leases(NEXT)
-        held = await deposed(other)
+        other = await place.driver(NEXT)
+        successor = await takes_over(other, NEXT)
         await until(lambda: tenure.why_lost is not None)
         assert not tenure.may_leave()
         assert NEXT.name in str(tenure.why_lost)
-        await anyio.sleep(30)
+        await Processes(other).beat(successor)
+        await anyio.sleep(5)
         assert not tenure.may_leave()
-    assert (await other.owner()) is not None
-    assert await other.beat(held), "who was deposed takes nothing with it"
-
-
-async def deposed(leases: Leases) -> LeaseProof:
-    """Whoever has the ledger has not any more: NEXT has it, as if it had seen a silence."""
-    while True:
-        owner = await leases.owner()
-        assert owner is not None
-        if (held := await leases.take_over(owner, NEXT)) is not None:
-            return held
+    assert (await owner_of(other)).id == successor.id, "who was deposed takes nothing with it"
 
 
 async def test_one_that_reaches_nobody_trusts_itself_for_some_seconds_and_again_once_it_does(place: Place) -> None:
@@ -268,10 +260,110 @@ async def test_a_server_that_nobody_can_reach_is_told_at_once_also_to_one_who_wo
 async def test_a_beat_whose_answer_came_late_counts_from_its_beginning(place: Place) -> None:
     async with place.tenure(OWNER) as tenure:
         place.late_s = 2.5
-        await anyio.sleep(21)
+        await anyio.sleep(22)
         place.cut_off(OWNER)
         ends_s = place.begun_s + TRUST_S
         await anyio.sleep(ends_s - 0.1 - anyio.current_time())
         assert tenure.may_leave()
         await anyio.sleep(0.2)
         assert not tenure.may_leave()
+
+
+async def shards_of(place: Place, process: ProcessName) -> list[int]:
+    """Those that `process` has."""
+    driver = await place.driver(ASKS)
+    [number] = [each.id for each in await Processes(driver).all() if each.name == process.name]
+    return [lease.shard for lease in await Leases(driver).all() if lease.owner == number]
+
+
+async def with_endpoints(place: Place, *names: str) -> None:
+    driver = await place.driver(ASKS)
+    await driver.executemany(
+        "INSERT INTO endpoints (service_url, endpoint) VALUES ('u', $1)", [(each,) for each in names]
+    )
+
+
+async def test_whoever_has_the_ledger_has_all_of_its_shards_and_those_to_come(place: Place) -> None:
+    await with_endpoints(place, "a", "b")
+    async with place.tenure(OWNER), anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(stand_by, place))
+        await anyio.sleep(1)
+        assert await shards_of(place, OWNER) == [0, 1, 2]
+
+        await with_endpoints(place, "c")
+        await anyio.sleep(5)
+
+        assert await shards_of(place, OWNER) == [0, 1, 2, 3]
+        assert await shards_of(place, NEXT) == []
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_successor_has_all_that_its_predecessor_had_and_knows_that_it_was_left(place: Place) -> None:
+    await with_endpoints(place, "a", "b")
+    await stopped_owner(place)
+    async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
+        assert await shards_of(place, NEXT) == [0, 1, 2]
+        assert tenure.is_successor
+        await anyio.sleep(30)
+    async with place.tenure(OWNER) as tenure:
+        assert tenure.is_successor, "what the first one has sent may still be under way"
+        await anyio.sleep(GONE_US / SECOND_US)
+    async with place.tenure(OWNER) as tenure:
+        assert not tenure.is_successor
+
+
+async def test_one_that_stands_by_and_ends_without_a_word_is_forgotten_by_the_owner(place: Place) -> None:
+    async with place.tenure(OWNER):
+        driver = await place.driver(ASKS)
+        await joins(driver, NEXT)
+        await anyio.sleep(TAKEN_S_MAX)
+        assert [each.name for each in await Processes(driver).all()] == [OWNER.name]
+
+
+async def test_one_that_stood_by_and_was_declared_dead_takes_the_ledger_under_another_number(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+
+        async def follow() -> None:
+            async with place.tenure(NEXT, stands_by=lambda _: None) as after:
+                assert after.may_leave()
+                has_it.set()
+
+        has_it = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await anyio.sleep(2)
+            place.cut_off(NEXT)
+            await anyio.sleep(TAKEN_S_MAX)
+            asks = Processes(await place.driver(ASKS))
+            assert [each.name for each in await asks.all()] == [OWNER.name]
+            place.away.clear()
+            await anyio.sleep(2)
+            assert [each.name for each in await asks.all()] == [OWNER.name, NEXT.name]
+            assert tenure.why_lost is None
+            await takes_over_and_leaves(place)
+            await has_it.wait()
+
+
+async def takes_over_and_leaves(place: Place) -> None:
+    driver = await place.driver(ASKS)
+    await Processes(driver).leave(await takes_over(driver, ASKS))
+
+
+async def test_one_too_many_is_refused_once_it_is_known_that_all_live(place: Place) -> None:
+    driver = await place.driver(ASKS)
+    for _ in range(PROCESSES_MAX):
+        await joins(driver, ASKS)
+
+    async def beat() -> None:
+        while True:
+            await driver.execute("UPDATE processes SET beat = beat + 1")
+            await anyio.sleep(1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        with pytest.raises(LedgerBusyError, match="64 processes work on this ledger or stand by already"):
+            async with place.tenure(OWNER, stands_by=lambda _: None):
+                raise AssertionError("there was no room")
+        tasks.cancel_scope.cancel()
+    async with place.tenure(OWNER):  # now that they are dead
+        pass

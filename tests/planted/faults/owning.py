@@ -4,6 +4,7 @@ from tests.planted.faults.fault import Fault
 
 LEASE = "tests/core/ownership/test_lease.py"
 LEASES = "tests/ledger/processes/test_leases.py"
+PROCESSES = "tests/ledger/processes/test_processes.py"
 TENURE = "tests/ledger/processes/test_tenure.py"
 LEAVING = "tests/client/http/test_leave_to_send.py"
 OWNED = "tests/engine/hosting/test_owned.py"
@@ -25,7 +26,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an owner trusts itself from the answer to its beat on",
-        path="orchestrator/ledger/processes/tenure.py::Tenure.beat",
+        path="orchestrator/ledger/processes/membership.py::Membership.beat",
         old="self._lease.beaten(begun_at)",
         new="self._lease.beaten(self._now())",
         tests=(f"{TENURE}::test_a_beat_whose_answer_came_late_counts_from_its_beginning",),
@@ -33,30 +34,60 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="whoever stands by waits no longer than an owner trusts itself",
         path="orchestrator/core/ownership/beat_watch.py::BeatWatch.silent",
-        old="at - self._since >= SILENCE_US",
-        new="at - self._since >= SILENCE_US // 2",
+        old="at - since >= SILENCE_US",
+        new="at - since >= SILENCE_US // 2",
         tests=(f"{LEASE}::test_whoever_takes_over_does_so_after_its_predecessor_has_ceased",),
     ),
     Fault(
         name="whoever stands by counts the time in which the ledger was away",
-        path="orchestrator/ledger/processes/tenure.py::_Candidate.taken",
+        path="orchestrator/ledger/processes/lookout.py::Lookout.look",
         old="self._watch = BeatWatch()",
         new="pass",
         tests=(f"{TENURE}::test_whoever_stands_by_does_not_count_the_time_in_which_the_ledger_was_away",),
     ),
     Fault(
         name="a successor leaves its predecessor's connections alive",
-        path="orchestrator/ledger/processes/leases.py::Leases.take_over",
+        path="orchestrator/ledger/processes/processes.py::Processes.declare_dead",
         old="await self._driver.execute(_END, silent.mark, ENDED_MS_MAX)",
         new="pass",
-        tests=(f"{LEASES}::test_a_transaction_that_stands_still_is_ended_by_the_successor_and_leaves_nothing",),
+        tests=(
+            f"{PROCESSES}::test_a_transaction_that_stands_still_is_ended_by_who_declares_its_process_dead_and_leaves_nothing",
+        ),
     ),
     Fault(
-        name="a ledger is taken from an owner that has beaten meanwhile",
-        path="orchestrator/ledger/processes/leases.py::_SILENT",
-        old="WHERE id = $3 AND beat = $4 RETURNING id",
-        new="WHERE id = $3 AND beat >= $4 RETURNING id",
-        tests=(f"{LEASES}::test_a_beat_is_seen_and_whoever_bid_for_the_one_before_does_not_get_it",),
+        name="a process is declared dead that has beaten meanwhile",
+        path="orchestrator/ledger/processes/processes.py::_LOCK_IF_SILENT",
+        old="AND beat = $3 FOR UPDATE",
+        new="AND beat >= $3 FOR UPDATE",
+        tests=(f"{PROCESSES}::test_a_beat_is_seen_and_whoever_saw_the_one_before_cannot_declare_it_dead",),
+    ),
+    Fault(
+        name="a process that was declared dead is renewed by its name",
+        path="orchestrator/ledger/processes/processes.py::_BEAT",
+        old="WHERE id = $1 AND mark = $2",
+        new="WHERE $1::bigint > 0 AND mark = $2",
+        tests=(f"{PROCESSES}::test_who_was_declared_dead_can_prove_nothing_beat_no_more_and_take_nothing",),
+    ),
+    Fault(
+        name="what a process was proves something once it has joined again",
+        path="orchestrator/ledger/processes/processes.py::_FENCE",
+        old="WHERE id = {id:d} AND mark = '{mark}'",
+        new="WHERE {id:d} > 0 AND mark = '{mark}'",
+        tests=(f"{PROCESSES}::test_who_was_declared_dead_can_prove_nothing_beat_no_more_and_take_nothing",),
+    ),
+    Fault(
+        name="a shard is taken that somebody has",
+        path="orchestrator/ledger/processes/leases.py::_TAKE",
+        old="AND owner IS NULL AND",
+        new="AND",
+        tests=(f"{LEASES}::test_of_many_who_take_at_once_one_gets_all_of_it",),
+    ),
+    Fault(
+        name="a shard is let go of by a word that is late",
+        path="orchestrator/ledger/processes/leases.py::_GIVE",
+        old="AND epoch = $3",
+        new="AND epoch >= $3",
+        tests=(f"{LEASES}::test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_word_takes_nothing",),
     ),
     Fault(
         name="a request without a body is not asked about before it leaves",

@@ -1,0 +1,55 @@
+"""What a process sees of the others of a ledger on a server, and what it does about those that it sees no more."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from orchestrator.core.ownership.beat_watch import BeatWatch
+from orchestrator.ledger.processes.leases import LeaseRow
+from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.processes import Process
+
+log = logging.getLogger(__name__)
+
+
+class LedgerSighting(NamedTuple):
+    """How a ledger was found."""
+
+    leases: Sequence[LeaseRow]
+    """The keeper's first."""
+
+    processes: Mapping[int, Process]
+    """By their numbers."""
+
+
+class Lookout:
+    """Of one process, by `line`. `elapsed` tells its time."""
+
+    def __init__(self, line: OwnersLine, elapsed: Callable[[], int]) -> None:
+        self._line = line
+        self._elapsed = elapsed
+        self._watch = BeatWatch()
+
+    async def look(self, me: int | None) -> LedgerSighting:
+        """How the ledger is found once each process other than `me` is declared dead whose beat stands still. Raises
+        what the driver does.
+        """
+        try:
+            seen = await self._seen()
+            self._watch.saw(
+                (each.latest_beat for each in seen.processes.values() if each.id != me), received_at=self._elapsed()
+            )
+            silent = self._watch.silent(self._elapsed())
+            for beat in silent:
+                async with self._line.asking() as asked:
+                    if await asked.processes.declare_dead(seen.processes[beat.process]):
+                        log.warning("%s beats no more, and has nothing any more", seen.processes[beat.process].text)
+            return await self._seen() if silent else seen
+        except BaseException:
+            self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
+            raise
+
+    async def _seen(self) -> LedgerSighting:
+        async with self._line.asking() as asked:
+            leases = await asked.leases.all()
+            return LedgerSighting(leases, {each.id: each for each in await asked.processes.all()})

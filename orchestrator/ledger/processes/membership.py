@@ -1,0 +1,107 @@
+"""A process among those of a ledger on a server: it joins, beats, and leaves or dies.
+
+A beat that fails says nothing: the process trusts itself for some seconds more, and again once one succeeds, for by
+then nobody has declared it dead. Only a beat that finds its row gone tells that somebody has; then nothing brings it
+back.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+
+from orchestrator.core.ownership.lease import BEAT_US, PROCESSES_MAX, Lease
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger.postgres.connection import Connect
+from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.processes import ProcessName, ProcessNumber
+from orchestrator.ledger.processes.this_process import ThisProcess
+from orchestrator.units import SECOND_US
+
+log = logging.getLogger(__name__)
+
+
+class Membership:
+    """Of a process in the ledger called `name`, by that `number`, from `begun_at` on by the clock `now`."""
+
+    def __init__(
+        self, name: str, number: ProcessNumber, line: OwnersLine, *, now: Callable[[], int], begun_at: int
+    ) -> None:
+        self._name = name
+        self._line = line
+        self._now = now
+        self._lease = Lease(begun_at)
+        self.number = number
+        self.why_lost: str | None = None
+        """Why it is dead, once that is known."""
+
+    def may_leave(self) -> bool:
+        """Whether anything may leave for the service now."""
+        return self._lease.is_good(self._now())
+
+    def lose(self, to: str | None) -> None:
+        """Another process has declared it dead; `to` whom the ledger went, where that is known."""
+        self._lease.end()
+        if self.why_lost is None:
+            by = to or "another process"
+            self.why_lost = f"{self._name}: {by} has taken this ledger over; nothing more is sent from here"
+
+    async def beat(self) -> None:
+        """Beats until it is dead."""
+        while self.why_lost is None:
+            begun_at = self._now()
+            try:
+                async with self._line.asking() as asked:
+                    is_there = await asked.processes.beat(self.number)
+                    successor = None if is_there else await asked.leases.owner()
+            except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+                log.info("%s: a beat has failed: %s", self._name, error)
+            else:
+                if is_there:
+                    self._lease.beaten(begun_at)
+                else:
+                    self.lose(None if successor is None else successor.text)
+            await anyio.sleep(max(0, BEAT_US - (self._now() - begun_at)) / SECOND_US)
+
+    async def leave(self, settled: list[int]) -> None:
+        """Leaves, so that nobody need wait; see `Processes.leave`."""
+        self._lease.end()
+        if self.why_lost is None:
+            with suppress(Exception):
+                async with self._line.asking() as asked:
+                    await asked.processes.leave(self.number, settled=settled)
+
+
+@asynccontextmanager
+async def membership_of(
+    name: str, connect: Connect, process: ProcessName, here: ThisProcess, settled: Callable[[], list[int]]
+) -> AsyncIterator[Membership]:
+    """Is one of those of the ledger called `name` while the block runs, and beats. `settled` says, at its end, of which
+    of its shards nothing can be under way any more that a process has sent which was declared dead.
+
+    Raises `LedgerBusyError` where there are `PROCESSES_MAX`, and otherwise what the driver does.
+    """
+    line, now = OwnersLine(connect, process), here.wary_clock().now
+    try:
+        begun_at = now()
+        async with line.asking() as asked:
+            number = await asked.processes.join(process)
+        if number is None:
+            raise LedgerBusyError(
+                f"{name}: {PROCESSES_MAX} processes work on this ledger or stand by already, which is all there may be;"
+                " stop one of them"
+            )
+        membership = Membership(name, number, line, now=now, begun_at=begun_at)
+        # Not in a task group, which would be a scope around the block, and wrap what is raised in it.
+        beating = asyncio.ensure_future(membership.beat())  # noqa: TID251
+        try:
+            yield membership
+        finally:
+            beating.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([beating])
+                await membership.leave(settled())
+    finally:
+        line.end()

@@ -1,0 +1,36 @@
+"""Processes that own a ledger on a server, or take it over, in tests of what follows from that."""
+
+from typing import Any
+
+from orchestrator.ledger.processes.leases import KEEPERS, Leases
+from orchestrator.ledger.processes.processes import Process, Processes, ProcessName, ProcessNumber
+
+
+async def takes(driver: Any, process: ProcessName) -> ProcessNumber:
+    """`process` takes all that nobody has; the keeper's shard is among it. It does not beat."""
+    number = await joins(driver, process)
+    leases = Leases(driver)
+    taken = await leases.take(number, [lease.shard for lease in await leases.all()])
+    assert KEEPERS in {each.shard for each in taken}
+    return number
+
+
+async def joins(driver: Any, process: ProcessName) -> ProcessNumber:
+    """`process` has a number."""
+    number = await Processes(driver).join(process)
+    assert number is not None
+    return number
+
+
+async def takes_over(driver: Any, process: ProcessName) -> ProcessNumber:
+    """`process` takes the place of whoever has the ledger, as if that had been silent."""
+    while not await Processes(driver).declare_dead(await owner_of(driver)):
+        pass  # it has beaten meanwhile
+    return await takes(driver, process)
+
+
+async def owner_of(driver: Any) -> Process:
+    """The process that has the keeper's shard."""
+    [owner] = [lease.owner for lease in await Leases(driver).all() if lease.shard == KEEPERS]
+    [process] = [each for each in await Processes(driver).all() if each.id == owner]
+    return process
