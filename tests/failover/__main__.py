@@ -90,6 +90,8 @@ async def _one(names: Sequence[str], ends: list[Ended]) -> None:
                     met = await campaign.meet(name)
                     told = f"{name:>20}{met.silence_s:8.1f}s   {met.before} -> {met.after}"
                     print("\n".join((told, *(f"{'':29}   {what}" for what in met.wrong))), flush=True)
+                    if met.wrong:
+                        print("\n".join(f"the {machine}:\n{said}" for machine, said in met.said.items()), flush=True)
                 ends.append(await campaign.end())
     finally:
         await away(service.stop)

@@ -1,6 +1,6 @@
 """One fault after the other under load, and what must be true of each, and of all of it at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -33,6 +33,8 @@ class Met:
     """The longest time in which nobody sent anything."""
 
     wrong: Sequence[str] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What the process of each machine had said by then."""
 
     @property
     def is_loss(self) -> bool:
@@ -103,14 +105,16 @@ class Campaign:
         await fault.does(world, before)
         after = await world.settled(SETTLED_S_MAX)
         await world.leave_alone()
-        wrong = [] if after is None or is_last else await world.replace_others(after)
         silence_s = longest(world.submissions(began - WINDOW_S))
+        said = {machine.name: machine.said for machine in world.machines.values()}
+        wrong = [] if is_last else await world.replace_others(after)
         met = Met(
             name=name,
             before=before.name,
             after="" if after is None else after.name,
             silence_s=silence_s,
             wrong=[*wrong, *_wrong(fault, silence_s, is_same=before is after, goes_on=after is not None)],
+            said=said,
         )
         self.met.append(met)
         return met

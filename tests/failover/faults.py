@@ -25,6 +25,9 @@ HALTED_S_MAX: Final = 20.0
 ANSWERED_S: Final = 20.0
 """So long an answer of the server is waited for."""
 
+NO_ANSWER_S: Final = 30.0
+"""So long an answer of the service is waited for."""
+
 HOUR_S: Final = 3_600.0
 STEP_S: Final = 0.5
 CUT_EVERY_S: Final = 0.25
@@ -303,7 +306,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "held:3": Fault(does=held(3), weight=2),
     "held:12": Fault(does=held(12), is_replaced=True, lasts_s=12),
     "no-ledger:20": Fault(does=swallowed(20, ledger=True, service=False), is_replaced=True, lasts_s=20),
-    "no-service:20": Fault(does=swallowed(20, ledger=False, service=True), silence_s_max=20 + SILENCE_S_MAX),
+    # It waits for answers for as long as usual.
+    "no-service:20": Fault(does=swallowed(20, ledger=False, service=True), silence_s_max=NO_ANSWER_S + SILENCE_S_MAX),
     "isolated:20": Fault(does=swallowed(20, ledger=True, service=True), is_replaced=True, lasts_s=20),
     "commit-lost": Fault(does=at_commit(AtCommit.LOST, 3)),
     "commit-unanswered": Fault(does=at_commit(AtCommit.UNANSWERED, 3)),

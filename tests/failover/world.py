@@ -158,7 +158,7 @@ class World:
         await anyio.sleep(SENT_LATE_S)
         await self.look()
 
-    async def replace_others(self, owner: Machine) -> list[str]:
+    async def replace_others(self, owner: Machine | None) -> list[str]:
         """Starts anew whoever is no more, or has sent before the `owner` does: it would send by the same key again.
 
         Returns what is wrong with how one of them ended.

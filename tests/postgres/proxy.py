@@ -19,7 +19,8 @@ COMMIT: Final = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """The message by which a ledger commits; it waits for all answers before, so nothing else travels with it."""
 
 BEGIN: Final = b"BEGIN"
-"""Stands in the message by which a transaction begins that writes, or that sees several questions at once."""
+READ_ONLY: Final = b"READ ONLY"
+"""Stands in the message by which a transaction begins that only sees several questions at once."""
 
 CHUNK: Final = 65_536
 _GONE: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -51,7 +52,9 @@ class Halt:
     """
 
     def __init__(self, then: Callable[[], object], *, at_commit: bool) -> None:
-        """Either before its COMMIT, so that it holds all of its locks, or when half of another message has arrived."""
+        """Of one that writes: before its COMMIT, so that it holds all of its locks, or when half of another message has
+        arrived.
+        """
         self.at_commit = at_commit
         self.has_come = anyio.Event()
         self.goes_on = anyio.Event()
@@ -171,7 +174,7 @@ class Proxy:
         try:
             while data := await line.client.receive():
                 await self._travels()
-                line.is_in_transaction = line.is_in_transaction or BEGIN in data
+                line.is_in_transaction = line.is_in_transaction or (BEGIN in data and READ_ONLY not in data)
                 if self.halt is not None and self.halt.is_at(data, in_transaction=line.is_in_transaction):
                     data = await self._halted(self.halt, server, data)
                 line.is_in_transaction = line.is_in_transaction and data != COMMIT

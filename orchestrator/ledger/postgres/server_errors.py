@@ -34,8 +34,10 @@ ADVICE: Final = {
 """By the code of an error (SQLSTATE), or the class of codes that it begins with. Any other is a defect of ours."""
 
 
-PASSES: Final = ("08", "53", "57", "58")
-"""What may pass by itself, by codes as above. Waiting for the rest is of no use."""
+PASSES: Final = ("08", "25006", "53", "57", "58")
+"""What may pass by itself, by codes as above: also that a server can only be read, as one whose disk is nearly full, or
+whose place another one takes. Waiting for the rest is of no use.
+"""
 
 CLASHES: Final = ("40001", "40P01", LOCK_REFUSED)
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from orchestrator.errors import StorageError
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.postgres.connection import connecting
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.server_errors import server_errors
@@ -37,6 +37,20 @@ def test_each_trouble_with_the_server_says_what_happened_where_and_what_to_do(ra
     with pytest.raises(StorageError) as caught, server_errors("ledger"):
         raise raised
     assert str(caught.value).startswith(f"ledger: cannot use the ledger ({raised}); {told}")
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        asyncpg.DiskFullError("full"),
+        asyncpg.TooManyConnectionsError("too many"),
+        asyncpg.AdminShutdownError("terminating"),
+        asyncpg.ReadOnlySQLTransactionError("read-only"),
+    ],
+)
+def test_what_may_pass_by_itself_is_waited_for(raised: Exception) -> None:
+    with pytest.raises(LedgerUnavailableError), server_errors("ledger"):
+        raise raised
 
 
 @pytest.mark.parametrize(
