@@ -174,9 +174,11 @@ class ConnectionCut(Exception):
 
     It leaves the ASGI application on purpose. `listen` turns it into a closed socket; a transport that calls the
     application in-process turns it into whatever it raises for a connection that broke after the request was sent.
-    With `reset` the socket is not closed in peace: its peer reads "connection reset".
+    With `reset` the socket is not closed in peace: its peer reads "connection reset". If it `is_silent`, nothing closes
+    it before the peer does so.
     """
 
-    def __init__(self, *, reset: bool = False) -> None:
+    def __init__(self, *, reset: bool = False, is_silent: bool = False) -> None:
         super().__init__()
         self.reset = reset
+        self.is_silent = is_silent

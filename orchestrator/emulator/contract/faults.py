@@ -81,6 +81,7 @@ class Fault(StrEnum):
     PAGE_LINK = auto()
     CUT_LINK = auto()
     GONE_LINK = auto()
+    SWALLOWED_REQUEST = auto()
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """The connection is cut before anything is done."""
     reset: float = 0.0
     """The connection is reset before anything is done."""
+    swallowed_request: float = 0.0
+    """Nothing is done, no answer comes, and the connection stays open until the client gives up."""
     throttled: float = 0.0
     """A 429 that no limit has caused."""
     server_error: float = 0.0

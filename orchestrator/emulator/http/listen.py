@@ -64,13 +64,14 @@ async def listen(
 
 
 def hang_up_on_cut(app: ASGIApp) -> ASGIApp:
-    """The application, with `ConnectionCut` turned into a closed connection."""
+    """The application, with `ConnectionCut` turned into a closed connection, or one over which nothing comes."""
 
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await app(scope, receive, send)
         except ConnectionCut as cut:
-            scope["extensions"][HANG_UP]["reset" if cut.reset else "close"]()
+            if not cut.is_silent:
+                scope["extensions"][HANG_UP]["reset" if cut.reset else "close"]()
             # uvicorn answers 500 for an application that returns before the connection is known to be lost.
             while (await receive())["type"] != "http.disconnect":
                 pass

@@ -73,6 +73,8 @@ class Wire:
             raise ConnectionCut
         if self._dice.strikes(Fault.RESET):
             raise ConnectionCut(reset=True)
+        if self._dice.strikes(Fault.SWALLOWED_REQUEST):
+            raise ConnectionCut(is_silent=True)
 
     def doubts_key(self) -> bool:
         """Whether a request is to be answered 401 though its key is good."""

@@ -43,13 +43,14 @@ async def talking_to(subject: Emulator) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @every_interface
-@pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.RESET])
+@pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.RESET, Fault.SWALLOWED_REQUEST])
 async def test_a_request_that_is_lost_does_nothing(interface: Interface, fault: Fault) -> None:
     subject = emulator(faults=always(fault))
     async with talking_to(subject) as http:
         with pytest.raises(ConnectionCut) as cut:
             await interface.change_it(subject, http)
     assert (interface.made(subject), cut.value.reset) == (0, fault is Fault.RESET)
+    assert cut.value.is_silent is (fault is Fault.SWALLOWED_REQUEST)
     assert subject.dice.counts()[fault] == 1
 
 

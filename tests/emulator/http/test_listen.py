@@ -91,6 +91,19 @@ async def test_a_reset_connection_is_reset_and_not_closed_in_peace(caplog: pytes
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+async def test_of_a_swallowed_request_nobody_is_told_and_whoever_gives_up_is_gone() -> None:
+    subject = emulator(clock=SystemClock(), faults=Faults(swallowed_request=1.0))
+    async with listening(subject) as port:
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(request("POST /v2/ep/run", BODY))
+            with anyio.move_on_after(0.2) as given_up:
+                await stream.receive()
+            assert given_up.cancelled_caught
+        subject.dice.faults = Faults()
+        assert b"200 OK" in await exchange(port, request("POST /v2/ep/run", BODY, "connection: close"))
+    assert len(subject.world.table.by_id) == 1
+
+
 async def test_a_large_body_that_nobody_reads_does_not_keep_a_cut_connection_open() -> None:
     async with (
         listening(emulator(clock=SystemClock(), faults=Faults(lost_request=1.0))) as port,
