@@ -168,7 +168,7 @@ ONE_ROW: Final = Walk(
             (
                 "engine/hosting/run_registry.py::RunRegistry.open_session",
                 "engine/runtime/progress.py::Progress.on_steps",
-                "engine/hosting/served_run.py::ServedRun.until_over",
+                "engine/observers/served_run.py::ServedRun.until_over",
                 "api/foreground/foreground_run.py::Foreground._end",
                 "api/foreground/run_files.py::RunFiles.write",
                 "api/outcomes/result_files.py::write_files",

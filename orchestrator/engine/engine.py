@@ -72,7 +72,12 @@ class Engine:
             said=self.report,
         )
         self.commands = CommandDesk(
-            ledger=self.ledger, host=self.host, learn=self.learn, beat=process.heart.beat, news=self.news
+            ledger=self.ledger,
+            host=self.host,
+            learn=self.learn,
+            beat=process.heart.beat,
+            news=self.news,
+            wake_others=lambda: process.wake_others(self),
         )
         self.news.add(self.inbox.look)
         self.maintenance = Maintenance(
@@ -151,6 +156,9 @@ class Engine:
         """Begins to settle, to cancel, to look after things and to do what is asked of runs. Inside `working`."""
         for part in (self.maintenance.janitor, self.maintenance.canceller, self.host.control, self.commands):
             await self.groups.taking.start(part.serve)
+        if not self.scope.is_everything:
+            self.news.add(self.host.scope_watch.on_change)
+            await self.groups.taking.start(self.host.scope_watch.serve)
 
     async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
         """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""
@@ -160,6 +168,7 @@ class Engine:
             host=self.host,
             steps=self.steps,
             news=self.news,
+            wake_others=lambda: self.process.wake_others(self),
             commands=self.commands,
             files=files,
             firing=firing,
@@ -206,7 +215,8 @@ async def engine_in(process: EngineProcess, scope: Scope) -> AsyncIterator[Engin
     engine = Engine(process, scope)
     if scope.is_keeper:
         await process.ledger.runs.intakes.clear_dead(process.dependencies.holding_intakes(process.ledger.address))
-    engine.commands.asked_before = await process.ledger.commands.latest()
+    if scope.is_everything:
+        engine.commands.asked_before = await process.ledger.commands.latest()
     with process.joined(engine):
         try:
             yield engine

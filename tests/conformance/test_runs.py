@@ -1,4 +1,4 @@
-"""Runs: the endpoint that they are for."""
+"""Runs: the endpoint that they are for, and which of them are to be served."""
 
 import pytest
 
@@ -45,3 +45,25 @@ async def test_a_run_whose_input_is_read_keeps_its_endpoint(open_file: OpenLedge
         run = await a_run(ledger)
         await ledger.runs.intakes.start(run)
         assert not await ledger.runs.rebind(run.id, **OTHER)
+
+
+async def test_those_are_to_be_served_that_have_something_to_do_and_that_nobody_has_released(
+    open_file: OpenLedger,
+) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, 1)
+        beside = await a_run(ledger, 1, name="beside", endpoint="ep2")
+        await a_run(ledger, 0, name="empty")
+        await ledger.runs.create(**OTHER, name="being read", source="-", settings=run.settings)
+        assert await ledger.runs.releases.to_serve() == [run.id, beside.id]
+        assert await ledger.runs.releases.to_serve([beside.endpoint_id]) == [beside.id]
+        assert await ledger.runs.releases.to_serve([]) == []
+
+        await ledger.runs.releases.set(run.id, is_released=True)
+    async with open_file() as ledger:
+        assert await ledger.runs.releases.to_serve() == [beside.id]
+        assert [found.is_released for found in await ledger.runs.all([run.id, beside.id])] == [True, False]
+        await ledger.runs.releases.set(run.id, is_released=False)
+        [job] = [job for job in await jobs_now(ledger) if job.run == run.id]
+        await brought_to(ledger, State.SUCCEEDED, AT + S, job=job.id)
+        assert await ledger.runs.releases.to_serve() == [beside.id]

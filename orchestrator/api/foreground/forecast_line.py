@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.client import for_a_batch
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import State
@@ -17,6 +16,7 @@ from orchestrator.core.planning.pool_forecast import PoolRule
 from orchestrator.core.pools.member import Prefer
 from orchestrator.core.service.health import Health
 from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.observers.served_run import as_it_is
 from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS, absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger

@@ -16,14 +16,14 @@ from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.foreground.run_log import LogBook
 from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_up
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
-from orchestrator.api.hosting.follower import FollowedRun, as_it_is, followed_run
+from orchestrator.api.hosting.follower import FollowedRun, followed_run
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
-from orchestrator.engine.hosting.served_run import ServedRun
+from orchestrator.engine.observers.served_run import ServedRun, as_it_is
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action

@@ -8,7 +8,7 @@ import anyio
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
 from orchestrator.core.text.durations import format_duration
-from orchestrator.engine.hosting.served_run import ServedRun
+from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.settings import run_settings
 from orchestrator.units import SECOND_US
 

@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.error_text import summary_of
-from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun
+from orchestrator.engine.observers.served_run import THROTTLED, ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins

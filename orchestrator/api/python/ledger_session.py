@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.api.hosting.follower import FollowedRun, as_it_is, followed_run, warn_if_still
+from orchestrator.api.hosting.follower import FollowedRun, followed_run, warn_if_still
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_console import LogConsole
@@ -22,7 +22,7 @@ from orchestrator.api.runs.process_commands import Acknowledged, ask_process, be
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.hosting.served_run import ServedRun
+from orchestrator.engine.observers.served_run import ServedRun, as_it_is
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger

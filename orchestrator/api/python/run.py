@@ -10,7 +10,6 @@ from orchestrator.api.admin.run_export import Exported, exported, note_export, p
 from orchestrator.api.admin.saved_outputs import made_of
 from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
-from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
@@ -29,6 +28,7 @@ from orchestrator.api.runs.keyword_options import (
     validators_of,
     writing_of,
 )
+from orchestrator.engine.observers.served_run import as_it_is
 from orchestrator.errors import StoppedError
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
 from orchestrator.units import SECOND_US

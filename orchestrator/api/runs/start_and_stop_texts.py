@@ -7,8 +7,8 @@ from orchestrator.api.runs.process_commands import Acknowledged
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import collect_again, counted
-from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.maintenance.janitor import Recovered
+from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger

@@ -18,6 +18,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
+from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import LENGTHY, Action, Command, Reply
@@ -32,10 +33,13 @@ UNKNOWN: Final = "the process that works on this ledger does not know {}: it may
 
 
 class CommandInbox:
-    """The commands of one ledger."""
+    """The commands of one ledger that the engine of a `scope` carries out: those of its runs, and where it is the
+    keeper, those of no run.
+    """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, scope: Scope) -> None:
         self._ledger = ledger
+        self._scope = scope
         self._handlers: dict[str, Handler] = {}
         self._wakeup, self._lengthy_wakeup = Wakeup(), Wakeup()
 
@@ -75,8 +79,15 @@ class CommandInbox:
         await self._carry_out_others()
         await self._carry_out_lengthy()
 
+    async def _pending(self) -> list[Command]:
+        """Those that are ours."""
+        return [each for each in await self._ledger.commands.pending() if self._is_ours(each)]
+
+    def _is_ours(self, command: Command) -> bool:
+        return self._scope.is_keeper if command.run_endpoint is None else self._scope.has(command.run_endpoint)
+
     async def _carry_out_others(self) -> None:
-        for command in await self._ledger.commands.pending():
+        for command in await self._pending():
             if command.action in LEDGER_CHANGES:
                 await self._ledger.commands.change_ledger(command)
                 await self._on_changed(command)
@@ -84,7 +95,7 @@ class CommandInbox:
                 await self._handle(command)
 
     async def _carry_out_lengthy(self) -> None:
-        for command in await self._ledger.commands.pending():
+        for command in await self._pending():
             if command.action in LENGTHY:
                 await self._handle(command)
 

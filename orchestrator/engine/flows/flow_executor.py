@@ -22,7 +22,7 @@ from orchestrator.engine.flows.command_stage import CommandStage
 from orchestrator.engine.flows.flow_notifier import FlowNotifier, NotificationSender
 from orchestrator.engine.flows.row_handover import MakesRows, RowHandover
 from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
-from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
@@ -70,16 +70,13 @@ class FlowExecutor:
     pipeline: Pipeline
     ledger: Ledger
     files: FlowFiles
-    serving: RunHost
+    runs: StageRuns
     relay: RowHandover
     notifier: FlowNotifier
     say: Callable[[str], None]
     warn: Callable[[str], None]
     word: Wording
     """Words what people can do."""
-
-    asked: Callable[[], None]
-    """Is called once something is asked of its runs."""
 
     changed: Callable[[], None]
     """Is called when it stands otherwise."""
@@ -157,7 +154,7 @@ class FlowExecutor:
                 run=run,
                 sources=sources,
                 ledger=self.ledger,
-                serving=self.serving,
+                runs=self.runs,
                 relay=self.relay,
                 changed=self.changed,
             )
@@ -244,7 +241,7 @@ class FlowExecutor:
 
     async def _hold(self, why: str, *, short: int | None = None) -> None:
         if await self.ledger.flows.pause(self.flow.id, why, short=short):
-            self.asked()
+            self.runs.asked()
             self.notifier.on_change()
             step = self.word(Suggestion(NextStep.CONTINUE_FLOW, self.flow.name))
             self.warn(f"{self.flow.name} is held: {why}; go on with: {step}")
@@ -271,7 +268,7 @@ class FlowExecutor:
             await self.ledger.flows.cancel_runs(self.flow.id)
             for stage in self.stages:
                 stage.cancel()
-            self.asked()
+            self.runs.asked()
 
     async def end(self, event: FlowEvent, why: str) -> None:
         """It has ended like that."""

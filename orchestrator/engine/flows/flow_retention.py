@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.intake.run_removal import remove_run
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -31,7 +31,7 @@ class FlowRetention:
     """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
 
     ledger: Ledger
-    serving: RunHost
+    runs: StageRuns
     hold: Hold
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -54,7 +54,7 @@ class FlowRetention:
             for run, name in await self.ledger.flows.outlived_runs.ended_before(pipeline.id, before):
                 give_up = partial(self.ledger.flows.outlived_runs.give_up, run, before)
                 await remove_run(
-                    self.ledger, run, name, give_up=give_up, look_again=self.serving.look_again, hold=self.hold
+                    self.ledger, run, name, give_up=give_up, look_again=self.runs.look_again, hold=self.hold
                 )
             # Further ones the next time.
             await self.ledger.flows.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)

@@ -12,6 +12,7 @@ from orchestrator.engine.flows.liveness_pings import LivenessPings
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.hosting.command_desk import CommandDesk
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.console import Console
@@ -29,6 +30,7 @@ class FlowWork:
     host: RunHost
     steps: StepSubscribers
     news: Subscribers
+    wake_others: Callable[[], None]
     commands: CommandDesk
     files: FlowFiles
     firing: Firing
@@ -59,30 +61,33 @@ class FlowWork:
             warn=warn,
             paid_for_nothing=self.host.pods.paid_for_nothing,
         )
-        relay = RowHandover(ledger=self.ledger, files=self.files, session_of=runs.sessions.get, warn=warn)
+        stage_runs = StageRuns(host=self.host, wake_others=self.wake_others)
+        relay = RowHandover(ledger=self.ledger, files=self.files, session_of=stage_runs.of, warn=warn)
         self.scheduler = Scheduler(
             ledger=self.ledger,
             clock=self.clock,
             files=self.files,
-            serving=self.host,
+            runs=stage_runs,
             relay=relay,
             notifier=notifier,
-            asked=self.host.control.on_change,
             say=self.console.info,
             warn=warn,
             word=self.word,
             firing=self.firing,
         )
-        retention = FlowRetention(ledger=self.ledger, serving=self.host, hold=self.hold)
+        retention = FlowRetention(ledger=self.ledger, runs=stage_runs, hold=self.hold)
         pings = LivenessPings(sender=self.files.sender, clock=self.clock, written_at=self.written_at, warn=warn)
-        self._relay = relay
-        self._parts = relay, notifier, self.run_notifier, retention, self.scheduler, pings
+        stage_runs.changed = relay.wake
+        self._relay, self._stage_runs = relay, stage_runs
+        self._parts = stage_runs, relay, notifier, self.run_notifier, retention, self.scheduler, pings
 
     async def begin(self) -> None:
         """Begins with all of it."""
-        self.steps.add(self._relay.on_steps)
+        self.steps.add_of_all(self._relay.on_steps)
+        self.steps.add_of_all(self._stage_runs.on_steps)
         self.steps.add(self.run_notifier.on_steps)
         self.commands.ticks(self.scheduler.tick)
+        self.news.add(self._stage_runs.on_change)
         self.news.add(self.scheduler.on_change)
         self.news.add(self.run_notifier.on_change)
         for part in self._parts:

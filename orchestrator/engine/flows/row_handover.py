@@ -22,7 +22,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_enough
 from orchestrator.core.text.local_time import local
 from orchestrator.engine.flows.row_mapper import Made, RowMapper
-from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -63,7 +63,7 @@ class RowHandover:
 
     ledger: Ledger
     files: MakesRows
-    session_of: Callable[[int], RunSession | None]
+    session_of: Callable[[int], ServedRun | None]
     warn: Callable[[str], None]
     _makers: dict[int, RowMapper] = field(init=False, default_factory=dict)
     """By the run that is handed the rows."""

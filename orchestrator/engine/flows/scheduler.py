@@ -22,7 +22,7 @@ from orchestrator.engine.flows.flow_executor import FlowExecutor, FlowFiles
 from orchestrator.engine.flows.flow_notifier import FlowNotifier
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
-from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -57,12 +57,9 @@ class Scheduler:
     ledger: Ledger
     clock: Clock
     files: FlowFiles
-    serving: RunHost
+    runs: StageRuns
     relay: RowHandover
     notifier: FlowNotifier
-    asked: Callable[[], None]
-    """Is called once something is asked of runs."""
-
     say: Callable[[str], None]
     warn: Callable[[str], None]
     word: Wording
@@ -188,10 +185,9 @@ class Scheduler:
                 pipeline=pipeline,
                 ledger=self.ledger,
                 files=self.files,
-                serving=self.serving,
+                runs=self.runs,
                 relay=self.relay,
                 notifier=self.notifier,
-                asked=self.asked,
                 say=self.say,
                 warn=self.warn,
                 word=self.word,

@@ -12,8 +12,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.row_handover import RowHandover
-from orchestrator.engine.hosting.run_host import RunHost
-from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.flows.stage_runs import StageRuns
+from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -121,8 +121,8 @@ Look = Callable[[StageExecutor], Awaitable[None]]
 class ServedStage(StageExecutor):
     """One whose rows are jobs at an endpoint."""
 
-    serving: RunHost
-    session: RunSession | None = field(init=False, default=None)
+    runs: StageRuns
+    session: ServedRun | None = field(init=False, default=None)
     """While somebody can serve it."""
 
     @property
@@ -134,7 +134,7 @@ class ServedStage(StageExecutor):
     def is_stuck(self) -> bool:
         """Whether nothing comes of it before somebody does something."""
         if (session := self.session) is None:
-            return self.run.id in self.serving.runs.unservable
+            return self.runs.why_unservable(self.run.id) is not None
         if self.is_short:
             return True
         if session.progress.unfinished == 0:
@@ -145,8 +145,8 @@ class ServedStage(StageExecutor):
     @property
     def why_stuck(self) -> str:
         """Why, in a few words."""
-        if (held := self.serving.runs.unservable.get(self.run.id)) is not None:
-            return held.why
+        if (why := self.runs.why_unservable(self.run.id)) is not None:
+            return why
         if self.session is None:
             return ""
         hold = self.session.blocked_by
@@ -157,8 +157,7 @@ class ServedStage(StageExecutor):
         """Which of the brakes of its run, or what else, keeps it from being sent."""
         if self.session is not None:
             return self.session.why_blocked
-        held = self.serving.runs.unservable.get(self.run.id)
-        return None if held is None else held.why
+        return self.runs.why_unservable(self.run.id)
 
     def failed_too_many(self) -> str | None:
         """In words, where more rows have failed than may."""
@@ -175,10 +174,11 @@ class ServedStage(StageExecutor):
         """Until no row of it is left and none can come. `look` is called after each change."""
         while True:
             session = await self._served(look)
-            while self.serving.runs.sessions.get(self.run.id) is session:
+            while self.runs.of(self.run.id) is session:
                 seen = session.progress.changes
                 await look(self)
                 if await self._is_over():
+                    self.runs.leave(self.run.id)
                     self.end()
                     return
                 if session.progress.changes == seen:
@@ -199,12 +199,12 @@ class ServedStage(StageExecutor):
         super().let_through()
         self.relay.let_through(self.run.id)
 
-    async def _served(self, look: "Look") -> RunSession:
+    async def _served(self, look: "Look") -> ServedRun:
         """Once somebody can: the engine, too, tries again what it holds. Raises `UsageError` where it was deleted."""
         while True:
             if not (now := await self.ledger.runs.all([self.run.id])) or not now[0].accepted:
                 raise UsageError(f"its run {self.run.name} was deleted")
-            self.session = await self.serving.serve_own(now[0])
+            self.session = await self.runs.served(now[0])
             self.changed()
             if self.session is not None:
                 return self.session

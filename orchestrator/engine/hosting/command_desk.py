@@ -16,12 +16,14 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Command, Reply
 
 OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
+CHANGES_RUN: Final = frozenset((Action.PRIORITY, Action.BRAKES, Action.RENAME, Action.DELETE))
 LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
 
 
 class CommandDesk(CommandInbox):
     """Of one engine. `learn` has it learn of runs that another process has made, `beat` writes down how this process
-    stands, and `news` comes of what others commit.
+    stands, `news` comes of what others commit, and `wake_others` tells other engines of this process what was changed
+    here.
     """
 
     def __init__(
@@ -32,11 +34,13 @@ class CommandDesk(CommandInbox):
         learn: Callable[[], Awaitable[object]],
         beat: Callable[[], Awaitable[None]],
         news: Subscribers,
+        wake_others: Callable[[], None],
     ) -> None:
-        super().__init__(ledger)
+        super().__init__(ledger, host.endpoints.scope)
         self._host = host
         self._learn = learn
         self._beat = beat
+        self._wake_others = wake_others
         self.asked_before = 0
         """The number of the last command that was asked before this engine was there."""
 
@@ -115,12 +119,8 @@ class CommandDesk(CommandInbox):
         runs = self._host.runs
         if command.run is not None and command.run not in runs.settings_of:  # another process has made it
             await self._learn()
-        match command.action:
-            case Action.PRIORITY | Action.BRAKES:
-                await runs.learn_changed()
-            case Action.RENAME | Action.DELETE if command.run is not None:
-                await self._host.look_again(command.run)
-            case _:
-                pass
+        if command.run is not None and command.action in CHANGES_RUN:
+            await self._host.look_again(command.run)
         await self._host.control.follow()  # what is asked for next may begin to send
         self._look()
+        self._wake_others()

@@ -7,7 +7,6 @@ import msgspec
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_named
-from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.endpoint.probe import refusal
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -16,6 +15,7 @@ from orchestrator.engine.hosting.pool_watch import PoolWatch
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.scope_watch import ScopeWatch
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
@@ -78,6 +78,7 @@ class RunHost:
             changed=runs.on_change,
             owed=endpoints.owed,
         )
+        self.scope_watch = ScopeWatch(runs=runs, look_again=self.look_again, serve_all=self.serve_all)
 
     async def take_on(self, run: Run) -> RunSession:
         """Serves `run` from now on; nothing of it is sent before its session's `send`.
@@ -153,11 +154,11 @@ class RunHost:
                 await self.ledger.jobs.go_home(run.id, endpoint=part.endpoint.id, home=run.endpoint_id)
 
     async def serve_all(self) -> None:
-        """Serves every run in the scope of which something is left."""
-        counts = await self.ledger.runs.counts_by_run()
-        for run in await self.runs.ours():
-            if run.accepted and unfinished(counts.get(run.id, {})):
-                await self.serve(run)
+        """Serves every run in the scope of which something is left that nobody has released, as far as it does not."""
+        wanted = await self.ledger.runs.releases.to_serve(self.endpoints.scope.endpoints)
+        is_served = self.runs.sessions.keys() | self.runs.unservable.keys()
+        for run in await self.ledger.runs.all([number for number in wanted if number not in is_served]):
+            await self.serve(run)
 
     async def provide_for(self, run: Run) -> None:
         """Sees that `run`, which is about to be sent, has its files, the workers that it wants, and can have its pods.
@@ -229,6 +230,7 @@ class RunHost:
     async def release_asked(self, command: Command) -> Reply:
         """Carries out a RELEASE."""
         assert command.run is not None
+        await self.ledger.runs.releases.set(command.run, is_released=True)
         self.runs.unservable.pop(command.run, None)
         if (session := self.runs.sessions.get(command.run)) is not None:
             await session.release()
@@ -290,13 +292,14 @@ class RunHost:
                 await self._elsewhere(run, endpoint)
 
     async def look_again(self, number: int) -> None:
-        """The run of that number has another name by now, or was deleted."""
+        """The run of that number has another name by now, another priority or other brakes, or was deleted."""
         session = self.runs.sessions.get(number)
         run = await self._run(number)
         if run is not None and run.accepted:
-            self.endpoints.homes.names[number] = run.name
+            self.runs.learn_changed(run)
             if session is not None:
                 session.run = session.brakes.run = run
+                await session.brakes.choose()
                 session.progress.nudge()
             return
         self.runs.forget(number)

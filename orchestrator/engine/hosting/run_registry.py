@@ -7,7 +7,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from orchestrator.core.gates.gates import Gate, Hold
-from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.jobs.lifecycle import ended, unfinished
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
@@ -99,15 +99,33 @@ class RunRegistry:
         for run in await self.ours():
             self.settings_of[run.id] = run.settings
 
-    async def learn_changed(self) -> None:
-        """Somebody has changed the priority of a run, or one of its brakes."""
-        for run in await self.ours():
-            if run.id in self.settings_of:
-                changed = {name: getattr(run.settings, name) for name in CHANGED}
-                self.settings_of[run.id] = replace(self.settings_of[run.id], **changed)
-            if (session := self.sessions.get(run.id)) is not None:
-                await session.brakes.choose()
-                session.progress.nudge()
+    async def changed_elsewhere(self) -> list[int]:
+        """The runs that are served, or have something to do, of which the ledger says something else than is known."""
+        known = sorted(self.sessions.keys() | self.unfinished)
+        now = {run.id: run for run in await self._ledger.runs.all(known)}
+        return [number for number in known if self._is_changed(number, now.get(number))]
+
+    def _is_changed(self, number: int, now: Run | None) -> bool:
+        if now is None or not now.accepted:
+            return True
+        before = self.settings_of.get(number, now.settings)
+        return self._endpoints.homes.names.get(number, now.name) != now.name or any(
+            getattr(before, name) != getattr(now.settings, name) for name in CHANGED
+        )
+
+    async def count_what_came(self) -> None:
+        """Counts the runs anew to which others have brought jobs, of which no step tells here."""
+        counts = await self._ledger.runs.counts_by_run(list(self.sessions))
+        for number, session in list(self.sessions.items()):
+            of_run = counts.get(number, {})
+            if unfinished(of_run) + ended(of_run) != session.progress.total:
+                await session.recount()
+
+    def learn_changed(self, run: Run) -> None:
+        """Somebody may have changed the name of `run`, its priority, or one of its brakes."""
+        self._endpoints.homes.names[run.id] = run.name
+        changed = {name: getattr(run.settings, name) for name in CHANGED}
+        self.settings_of[run.id] = replace(self.settings_of.get(run.id, run.settings), **changed)
 
     async def learn_all(self) -> list[Run]:
         """Reads the settings of each run in the scope; returns the runs as they are at further endpoints that can be

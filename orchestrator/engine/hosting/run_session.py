@@ -6,12 +6,13 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.core.diagnosis.service_rules import UNREACHABLE
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import RunController
-from orchestrator.engine.hosting.served_run import ServedRun
+from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_brakes import RunBrakes
@@ -187,7 +188,10 @@ class RunSession(ServedRun):
         self.progress.nudge()
 
     async def send(self) -> None:
-        """Begins to send its jobs."""
+        """Begins to send its jobs, also where they were released before."""
+        if self._is_released or self.run.is_released:
+            await self._ledger.runs.releases.set(self.run.id, is_released=False)
+            self.run = replace(self.run, is_released=False)
         self._is_sending, self._is_released = True, False
         await self.brakes.choose()
         await self.go_on()

@@ -72,7 +72,7 @@ class Sampler:
             return
         scope, self._at = self.endpoints.scope, before.at
         after: int | None = before.position
-        if not scope.is_everything:  # others have sampled since, or not
+        if scope.endpoints is not None:  # others have sampled since, or not
             theirs = await self.ledger.samples.endpoints.latest(scope.endpoints)
             after = max((sample.position for sample in theirs.values()), default=0) or before.position
         while after is not None:

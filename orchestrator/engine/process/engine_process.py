@@ -117,6 +117,12 @@ class EngineProcess:
             self.watch.subscribers.remove(engine.news.wake)
             self.desk.remove(engine.inbox)
 
+    def wake_others(self, engine: EngineAtWork) -> None:
+        """`engine` has committed something that may be news for the others; those elsewhere notice the commit."""
+        for each in self.engines:
+            if each is not engine:
+                each.news.wake()
+
     async def begin(self) -> None:
         """An engine has begun to work: what others commit is watched from now on, and how this process stands is said
         now and then.

@@ -36,9 +36,9 @@ class Scope:
         return self._endpoints is None
 
     @property
-    def endpoints(self) -> Collection[int]:
-        """Those that there are so far; none where it is everything."""
-        return self._endpoints or ()
+    def endpoints(self) -> Collection[int] | None:
+        """Those that there are so far; None where it is everything."""
+        return self._endpoints
 
     def has(self, endpoint: int) -> bool:
         """Whether the endpoint of that number is among them."""

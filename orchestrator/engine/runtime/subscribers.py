@@ -39,13 +39,20 @@ class StepSubscribers:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._subscribers: list[Callable[[Sequence[Transition]], None]] = []
+        self._of_all: list[Callable[[Sequence[Transition]], None]] = []
 
     def add(self, subscriber: Callable[[Sequence[Transition]], None]) -> None:
         """Calls `subscriber` from now on, after those who were there before."""
         self._subscribers.append(subscriber)
 
+    def add_of_all(self, subscriber: Callable[[Sequence[Transition]], None]) -> None:
+        """The same with all steps, also those of other engines of this process."""
+        self._of_all.append(subscriber)
+
     def tell(self, taken: Sequence[Transition]) -> None:
         """A transaction of this process has made these."""
+        for subscriber in self._of_all:
+            subscriber(taken)
         if not self._scope.is_everything:
             taken = [step for step in taken if self._scope.has(step.before.endpoint)]
         if taken:

@@ -22,7 +22,7 @@ from orchestrator.ledger.actions.asker import Asker, this_user
 from orchestrator.ledger.commands.command_as_action import command_act
 from orchestrator.ledger.commands.command_types import Action, Argument, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
-from orchestrator.ledger.schema.job_tables import commands
+from orchestrator.ledger.schema.job_tables import commands, runs
 from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -48,7 +48,12 @@ _FINISH: Final = (
         outcome_code=bindparam("code"),
     )
 )
-_PENDING: Final = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
+_PENDING: Final = (
+    select(commands, runs.c.endpoint_id.label("run_endpoint"))
+    .select_from(commands.outerjoin(runs, runs.c.id == commands.c.run_id))
+    .where(literal_column("done_at IS NULL"))
+    .order_by(commands.c.id)
+)
 
 
 class Commands(Repository):

@@ -108,6 +108,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     code: ReplyCode | None = None
     """Which outcome it is, where whoever asked has to know it."""
 
+    run_endpoint: int | None = None
+    """Where its run is, of one that is pending; None where it has none, or that is no run any more."""
+
 
 class NewLimits(msgspec.Struct, frozen=True):
     """The argument of LIMITS_SET."""

@@ -6,6 +6,7 @@ from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints,
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
 from orchestrator.ledger.runs.pod_leases import PodLeases
+from orchestrator.ledger.runs.releases import Releases
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.transactions.repository import Access
 
@@ -26,4 +27,5 @@ class RunRepositories(Runs):
         self.pod_leases = PodLeases(access)
         self.learned = LearnedOfEndpoints(access)
         self.batches = Batches(access)
+        self.releases = Releases(access)
         self.posted = PostedRepositories(access)

@@ -41,6 +41,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """Rows of the latest accepted input."""
 
+    is_released: bool = False
+    """Whether somebody asked that no more of it is sent, until somebody asks for that again."""
+
     @property
     def via(self) -> Via:
         """By which lane its jobs leave for that endpoint."""
@@ -61,6 +64,7 @@ _COLUMNS = select(
         endpoint=endpoints.c.endpoint,
         accepted=runs.c.intake_accepted > 0,
         rows=runs.c.rows_accepted,
+        is_released=runs.c.is_released == 1,
     )
 )
 _RUNS = _COLUMNS.select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0050"
+SCHEMA_VERSION: Final = "0051"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -100,6 +100,7 @@ runs = Table(
     Column("pause_requested", INTEGER, nullable=False, server_default="0"),
     Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
     Column("pruned_before", INTEGER, nullable=False, server_default="0"),
+    Column("is_released", INTEGER, nullable=False, server_default="0"),  # no more of it is sent until somebody asks
     **NO_NUMBER_TWICE,  # whoever heard of a run that was removed must not take another one for it
 )
 """Of jobs that ended before `pruned_before`, all events but the last may be gone: that one says how they ended."""

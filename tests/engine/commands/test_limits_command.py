@@ -14,6 +14,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.commands.inbox import CommandInbox
 from orchestrator.engine.process.ledger_watch import LedgerWatch
+from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
@@ -34,7 +35,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
     with dispatcher_lock(path, now=clock.now()):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
-            commands = CommandInbox(ledger)
+            commands = CommandInbox(ledger, Scope.everything())
             watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
             watch.subscribers.add(commands.on_change)
             await group.start(commands.serve)

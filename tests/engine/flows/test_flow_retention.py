@@ -15,6 +15,7 @@ from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.pipelines.pipeline import News, Pipeline
 from orchestrator.engine.flows.flow_retention import FlowRetention
+from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST
 from orchestrator.units import HOUR_US
@@ -97,7 +98,9 @@ async def test_what_is_not_to_go_stays(tmp_path: Path) -> None:
     async with flowing(tmp_path, transport=failing(1), clock=clock, environ=ENVIRON) as p:
         await flowed(p, kept(tmp_path, None), 0)
         clock.jump(1_000 * HOUR_US)
-        outlived = FlowRetention(ledger=p.ledger, serving=p.engine.host, hold=lambda _: nullcontext())
+        outlived = FlowRetention(
+            ledger=p.ledger, runs=StageRuns(host=p.engine.host, wake_others=lambda: None), hold=lambda _: nullcontext()
+        )
         await outlived.run_once()
         assert len(dump(path)["jobs"]) == 3
         caption = await p.ledger.runs.named(f"{FIRST}/caption")

@@ -8,11 +8,21 @@ from typing import Final
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import Hold
 from orchestrator.engine.runtime.progress import Progress
+from orchestrator.errors import StoppedError
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
 
 THROTTLED: Final = "throttled"
+
+
+async def as_it_is(ledger: Ledger, run: Run) -> Run:
+    """`run` as the ledger has it now. Raises `StoppedError` where it was deleted."""
+    found = await ledger.runs.all([run.id])
+    if not found or await ledger.runs.is_gone(run.id):
+        raise StoppedError(f"{ledger.address}: the run {run.name!r} was deleted meanwhile")
+    return found[0]
 
 
 def totals(said: ProcessReport) -> Counter[str]:
@@ -48,6 +58,13 @@ class ServedRun(ABC):
 
     @property
     @abstractmethod
+    def why_blocked(self) -> str | None:
+        """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;
+        None where all goes as it should, or people asked for it.
+        """
+
+    @property
+    @abstractmethod
     def is_uncollectable(self) -> bool:
         """Whether nothing of it can be asked for either."""
 
@@ -70,6 +87,10 @@ class ServedRun(ABC):
     @abstractmethod
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
+
+    @abstractmethod
+    async def jobs_came(self) -> None:
+        """There are jobs that no step has told of."""
 
     @property
     def of_run(self) -> RunReport:

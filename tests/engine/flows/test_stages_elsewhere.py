@@ -1,0 +1,90 @@
+"""Flows whose stages other engines serve: the keeper's begins them, hands rows over and follows, wherever that is."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.api.flows.flow_files import LocalFiles
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
+from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
+from orchestrator.engine.engine import engine_in
+from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.runtime.scope import Scope
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.connection_settings import ConnectionSettings
+from tests.engine.several import ONE, OTHER, PATIENCE_S, Workplace, another, workplace
+from tests.ledger.pipelines import applied
+from tests.simulation.world import URL
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+ROWS = 12
+
+
+@asynccontextmanager
+async def keeping(w: Workplace) -> AsyncIterator[Scheduler]:
+    """The keeper's engine, which has no endpoint."""
+    async with engine_in(w.process, Scope((), is_keeper=True)) as engine, engine.working():
+        await engine.collect()
+        await engine.keep_up()
+        files = LocalFiles(
+            ledger=w.ledger,
+            connection=ConnectionSettings(serverless_url=URL, api_key="key"),
+            dependencies=w.process.dependencies,
+            console=w.heard,
+            webhook_bytes=lambda: 0,
+            scrub=bytes,
+        )
+        yield await engine.carry_out_flows(files, Firing.ASKED)
+
+
+async def flow_begun(ledger: Ledger, folder: Path, scheduler: Scheduler) -> tuple[str, Run, Run]:
+    """A flow of two stages, and their runs."""
+    (folder / "in.jsonl").write_text("".join(f"{json.dumps({'input': {'n': n}})}\n" for n in range(ROWS)))
+    stages = (
+        Stage(name="first", from_=(INPUT,), settings={"endpoint": (ONE,)}),
+        Stage(name="second", from_=("first",), settings={"endpoint": (OTHER,), "output": ("out-{flow}.jsonl",)}),
+    )
+    pipeline = Pipeline(name="p", folder=str(folder), input="in.jsonl", stages=stages)
+    of = await applied(ledger, pipeline, now=ledger.now())
+    [name] = await ledger.flows.add(of.id, of.name, of.definition, [ledger.now()], FlowKind.TRIGGERED)
+    scheduler.on_change()
+    with anyio.fail_after(60):
+        while (second := await ledger.runs.named(f"{name}/second")) is None or not second.accepted:  # noqa: ASYNC110  no engine is asked
+            await anyio.sleep(0.1)
+    first = await ledger.runs.named(f"{name}/first")
+    assert first is not None
+    return name, first, second
+
+
+async def until_ended(ledger: Ledger, name: str) -> FlowState:
+    with anyio.fail_after(PATIENCE_S):
+        while True:
+            flow = await ledger.flows.named(name)
+            assert flow is not None
+            if flow.ended_at is not None:
+                return flow.state
+            await anyio.sleep(0.5)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["same process", "another process"])
+async def test_a_flow_goes_through_stages_that_other_engines_serve(tmp_path: Path, is_elsewhere: bool) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w, keeping(w) as scheduler:
+        name, first, second = await flow_begun(w.ledger, tmp_path, scheduler)
+        await anyio.sleep(5)
+        assert await w.count(first, State.QUEUED) == ROWS, "the keeper sends nothing that is not its own"
+        beside = another(path, w.service, w.clock) if is_elsewhere else nullcontext(w)
+        async with beside as there, there.at_work(first), there.at_work(second) as engine:
+            assert await until_ended(w.ledger, name) is FlowState.SUCCEEDED
+            assert engine.runs.sessions[second.id].progress.counts["succeeded"] == ROWS
+            assert engine.runs.sessions[second.id].progress.total == ROWS
+        assert await w.count(second, State.SUCCEEDED) == ROWS == w.service.paid // 2
+        assert len((tmp_path / f"out-{name}.jsonl").read_text().splitlines()) == ROWS
+        assert w.heard.warnings == []
