@@ -89,8 +89,12 @@ class LedgerDatabase(Protocol):
     def name(self) -> str:
         """What messages call it."""
 
-    def writing(self, company: Company = Company.ALONE) -> AbstractAsyncContextManager[AsyncConnection]:
+    def writing(
+        self, company: Company = Company.ALONE, *, is_proved: bool = True
+    ) -> AbstractAsyncContextManager[AsyncConnection]:
         """A transaction that writes, in that company; commits at the end, rolls back on any exception.
+
+        `is_proved`: only where no other process has taken the place of this one; notices are good from anybody.
 
         Raises `CommitInDoubtError` where it may have been committed, and `ClashError` where it should be tried again.
         """

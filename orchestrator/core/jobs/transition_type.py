@@ -13,7 +13,9 @@ from orchestrator.core.jobs.lifecycle import Event, State, next_state
 from orchestrator.core.jobs.reasons import Detail, Reason
 from orchestrator.core.jobs.segments import Report, SegmentEnd
 from orchestrator.core.service.failure_class import FailureClass
-from orchestrator.core.service.job_record import Failure
+from orchestrator.core.service.job_record import Failure, Record
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES
+from orchestrator.core.service.webhook_token import Notice
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -147,3 +149,34 @@ def is_of_latest(step: Transition) -> bool:
 def names_late(step: Transition) -> bool:
     """Whether `step` tells what the service calls the latest submission of a job that was given up without knowing."""
     return is_terminal(step.before) and step.before.remote_id is None and is_of_latest(step)
+
+
+def late_notice(step: Transition) -> Notice | None:
+    """What the service has told of the latest submission by the answer that `step` was made of, as a webhook would tell
+    it: for whoever works in our place by now. None where it tells the same again to anybody who asks.
+    """
+    before = step.before
+    if before.submission is None or before.state not in AT_SERVICE or before.is_carried:
+        return None
+    told = step.outcome or step.previous_outcome
+    record = None if told is None or told.submission != before.submission else _record_of(told)
+    remote_id = step.after.remote_id if told is None else told.remote_id
+    if record is None and before.remote_id is None and remote_id is not None:
+        record = Record(remote_id=remote_id, status="IN_QUEUE")
+    return None if record is None else Notice(submission=before.submission, received_at=step.at, record=record)
+
+
+def _record_of(told: Outcome) -> Record | None:
+    """The record that `told` was made of; None where it says no end, or its output is not as it was told."""
+    is_changed = told.status == "COMPLETED" and (told.trouble is not None or told.saved)
+    if told.status not in TERMINAL_STATUSES or is_changed:
+        return None
+    return Record(
+        remote_id=told.remote_id,
+        status=told.status,
+        output=told.output,
+        error=told.message,
+        delay_ms=told.delay_ms,
+        execution_ms=told.execution_ms,
+        worker_id=told.worker,
+    )

@@ -87,12 +87,19 @@ def on_notice(
     """
     record = notice.record
     if record is None or record.status not in TERMINAL_STATUSES:
+        if record is not None and _is_nameless(job, notice.submission) and record.remote_id is not None:
+            return transitions.adopted(job, remote_id=record.remote_id, at=endpoint.clock.now())
         return Instead.NOTHING if is_terminal(job) else Instead.ASK
     if is_terminal(job) or notice.submission != job.submission:
         if in_chunk or (end is not None and end.report is not None):
             return Instead.NOTHING
         return _of_given_up(endpoint, notice, job, record, validation)
     return _of_latest(endpoint, notice, job, record, validation, cancel_why=cancel_why, end=end)
+
+
+def _is_nameless(job: Job, submission: int) -> bool:
+    """Whether nobody knows what the service calls `submission`, the latest one of `job`."""
+    return job.state is State.UNCERTAIN and job.submission == submission and job.remote_id is None
 
 
 def _of_given_up(

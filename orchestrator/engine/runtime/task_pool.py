@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from anyio.abc import TaskGroup
 
+from orchestrator.errors import DeposedError, leading
+
 Request = Callable[[], Awaitable[object]]
 
 
@@ -37,9 +39,12 @@ class TaskPool:
         return self._tasks - len(self._idle)
 
     def fail(self, error: Exception) -> None:
-        """What a request left behind went wrong: ends the group, or what comes after it (see `check`)."""
+        """What a request left behind went wrong: ends the group, or what comes after it (see `check`).
+
+        Where another process has taken our place, what is in flight goes on: what it brings is for that one.
+        """
         self._failure = self._failure or error
-        if not self._is_closed:
+        if not self._is_closed and not isinstance(leading(error), DeposedError):
             self.launch(self._raise)
 
     def close(self) -> None:
@@ -61,7 +66,10 @@ class TaskPool:
         kept = _Kept()
         following: Request | None = request
         while following is not None:
-            await following()
+            try:
+                await following()
+            except DeposedError as error:
+                self.fail(error)
             if self._is_closed:
                 return
             self._idle.append(kept)

@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.engine.runtime.task_pool import Request, TaskPool
+from orchestrator.errors import DeposedError
 from orchestrator.ledger import Ledger
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
@@ -49,6 +50,8 @@ class WorkGroups:
                     if has_unfinished() and (flying := self.task_pool.flying):
                         say(f"in flight for other runs: {flying:,}; they have up to {IN_FLIGHT_S_MAX:.0f} s to end")
                     self.taking.cancel_scope.cancel()
+            except* DeposedError as errors:
+                self.task_pool.fail(errors)
             finally:
                 self.task_pool.close()  # also where an error ends it: what could not be written may be told later
             grace_s = IN_FLIGHT_S_MAX if has_unfinished() else FINISHED_S_MAX

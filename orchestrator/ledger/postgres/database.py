@@ -131,7 +131,9 @@ class ServerDatabase:
                     await open_at_once.enter_async_context(self._readers.connect())
 
     @asynccontextmanager
-    async def writing(self, company: Company = Company.ALONE) -> AsyncIterator[AsyncConnection]:
+    async def writing(
+        self, company: Company = Company.ALONE, *, is_proved: bool = True
+    ) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the ledger's lock; commits at the end, rolls back on any exception."""
         if self._me == NOBODY:
             await self._join()
@@ -141,7 +143,7 @@ class ServerDatabase:
         try:
             async with self._connected(self._writer) as connection:
                 driver = server_driver(connection)
-                await self._begin(driver, number, company)
+                await self._begin(driver, number, company, self.fence if is_proved else None)
                 yield connection
                 is_committing = True
                 await _commit(driver)
@@ -156,18 +158,18 @@ class ServerDatabase:
         self._committed = number
         self._lock.granted()
 
-    async def _begin(self, driver: Driver, number: int, company: Company) -> None:
+    async def _begin(self, driver: Driver, number: int, company: Company, fence: str | None) -> None:
         """Begins a transaction with its number, which must be ours to give, and with the proof that we may write."""
         count = _COUNT.format(number=number, me=self._me)
         begin = f"BEGIN; {self._lock.taking(company, is_guest=self.is_guest)}"
         if not number % PLANS_KEPT:
             begin = f"DISCARD PLANS; {begin}"
-        if self.fence is None:
+        if fence is None:
             is_ours = await self._lock.begun(driver, f"{begin}; {count}", company) == _COUNTED
         else:
-            proved = _FENCED.format(count=count, fence=self.fence)
+            proved = _FENCED.format(count=count, fence=fence)
             is_ours = await self._lock.begun(driver, f"{begin}; {proved}", company) == _PROVED
-            if not is_ours and await driver.fetchval(self.fence) is None:
+            if not is_ours and await driver.fetchval(fence) is None:
                 raise DeposedError(f"{self.name}: another process has taken this ledger over; nothing is written here")
         if not is_ours:
             raise self._lost_commits()

@@ -85,7 +85,12 @@ class Database:
                     await open_at_once.enter_async_context(self._readers.connect())
 
     @asynccontextmanager
-    async def writing(self, company: Company = Company.ALONE) -> AsyncIterator[AsyncConnection]:  # noqa: ARG002  it is alone
+    async def writing(
+        self,
+        company: Company = Company.ALONE,  # noqa: ARG002  it is alone
+        *,
+        is_proved: bool = True,  # noqa: ARG002  by the lock of its file
+    ) -> AsyncIterator[AsyncConnection]:
         """A transaction that holds the write lock; commits at the end, rolls back on any exception.
 
         Raises `StorageError` where the file cannot be written or read.

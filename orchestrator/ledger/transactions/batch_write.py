@@ -1,19 +1,26 @@
 """A batch of what was handed over, in one transaction. It can be written again where nothing of it was committed."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
+import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.errors import LedgerUnavailableError
+from orchestrator.core.jobs.transition_type import Transition, late_notice
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.errors import DeposedError, LedgerUnavailableError, StorageError
 from orchestrator.ledger.database import ClashError, CommitInDoubtError, Company, LedgerDatabase
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import QueuedWrite, Transaction
+from orchestrator.units import MIB
 
 CLASHES_MAX: Final = 5
 """So often a transaction is tried again at once that met those of others."""
+
+LATE_BYTES_MAX: Final = 64 * MIB
+"""So many bytes of outputs wait at most in a process whose place another one has taken: that one can ask for more."""
 
 Batch = Sequence[QueuedWrite[object]]
 
@@ -31,22 +38,24 @@ class WrittenBatch(NamedTuple):
     """What the block of each entry returned."""
 
 
-async def batch_write(database: LedgerDatabase, batch: Batch, patience: Patience) -> WrittenBatch:
+async def batch_write(
+    database: LedgerDatabase, batch: Batch, patience: Patience, *, is_proved: bool = True
+) -> WrittenBatch:
     """Writes it once, also where the answer of the database was cut. Raises `StorageError` where it was not written,
-    and whatever a block raises.
+    and whatever a block raises. For `is_proved` see `LedgerDatabase.writing`.
     """
     for _ in range(CLASHES_MAX):
         try:
-            return await _written_once(database, batch, patience)
+            return await _written_once(database, batch, patience, is_proved=is_proved)
         except ClashError:
             pass
-    return await _written_once(database, batch, patience)
+    return await _written_once(database, batch, patience, is_proved=is_proved)
 
 
-async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patience) -> WrittenBatch:
+async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patience, *, is_proved: bool) -> WrittenBatch:
     written: WrittenBatch | None = None
     try:
-        async with database.writing(_company_of(batch)) as connection:
+        async with database.writing(_company_of(batch), is_proved=is_proved) as connection:
             written = await _write(connection, batch)
     except CommitInDoubtError as doubt:
         assert written is not None
@@ -93,3 +102,29 @@ async def _write_rest(connection: AsyncConnection, batch: Batch, taken: frozense
         await notices_delete(connection, settled)
     if unfinished:
         await unfinished_write(connection, list(unfinished.values()))
+
+
+async def leave_to_successor(database: LedgerDatabase, batch: Batch, patience: Patience, deposed: DeposedError) -> None:
+    """Writes down what this process has heard, once another one has taken its place: webhooks, and what steps were made
+    of. They are notices, of which that one makes what is right by now. Nothing else is written, as who waits for it is
+    told.
+    """
+    heard = [late_notice(step) for entry in batch for step in entry.steps]
+    notes = [*(notice for entry in batch for notice in entry.notes), *filter(None, heard)]
+    failure = await _noted(database, notes, patience) if notes else None
+    for entry in batch:
+        entry.end(failure if entry.notes else deposed)
+
+
+async def _noted(database: LedgerDatabase, notes: Sequence[Notice], patience: Patience) -> StorageError | None:
+    """Keeps `notes`; returns why that could not be."""
+    write = partial(batch_write, database, [QueuedWrite[object](notes=notes)], patience, is_proved=False)
+    with anyio.CancelScope(shield=True):
+        try:
+            try:
+                await write()
+            except LedgerUnavailableError as error:
+                await patience.again(error, write)
+        except StorageError as error:
+            return error
+    return None

@@ -24,9 +24,9 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.errors import LedgerUnavailableError, StorageError
+from orchestrator.errors import DeposedError, LedgerUnavailableError, StorageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Company, LedgerDatabase
-from orchestrator.ledger.transactions.batch_write import batch_write
+from orchestrator.ledger.transactions.batch_write import LATE_BYTES_MAX, batch_write, leave_to_successor
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled
 from orchestrator.units import MIB, SECOND_US
@@ -209,6 +209,9 @@ class GroupCommitWriter:
     def _put(self, entry: QueuedWrite[Result]) -> None:
         if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
             raise StorageError(f"{self._database.name}: the ledger is closed")
+        if isinstance(self._failure, DeposedError) and self._bytes + entry.bytes > LATE_BYTES_MAX:
+            entry.end(self._failure)
+            return
         self._bytes += entry.bytes
         self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
         self._wake()
@@ -232,6 +235,9 @@ class GroupCommitWriter:
             left -= len(batch)
             try:
                 applied = await self._commit(batch)
+            except DeposedError as error:
+                self._failure = error
+                await leave_to_successor(self._database, batch, self.patience, error)
             except Exception as error:  # noqa: BLE001  whoever waits gets it
                 await self._replay(batch, error)
             else:

@@ -435,3 +435,14 @@ async def test_several_engines_of_a_process_each_take_what_is_of_their_endpoints
         assert await tell(p, 8) == 200
         await anyio.sleep(0.05)
         assert await p.ledger.jobs.notices.count() == 0, "the only one is handed what comes"
+
+
+async def test_an_uncertain_submission_is_adopted_by_whatever_tells_what_the_service_calls_it(tmp_path: Path) -> None:
+    transport = Scripted(run=CUT, status=COMPLETED)
+    async with process(tmp_path / "db", transport, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.UNCERTAIN)
+        await tell(p, await submission_of(p), says("IN_QUEUE", "r-1"))
+        await p.finish()
+        assert await p.story() == ["claimed", "unanswered uncertain", "adopted", "completed"]
+        assert [asked.operation for asked in transport.asked] == ["run", "status"]

@@ -19,7 +19,7 @@ from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.units import SECOND_US
-from tests.engine.process import Process, process
+from tests.engine.process import WATCH_EVERY_S, Process, process
 from tests.engine.scripted import ACCEPTED, COMPLETED, CUT, Reply, Scripted, numbered
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import on_virtual_time, waited_for
@@ -59,13 +59,15 @@ class Line:
 
 
 @asynccontextmanager
-async def owned(tmp_path: Path, url: str, transport: Scripted, line: Line | None = None) -> AsyncIterator[Process]:
+async def owned(
+    tmp_path: Path, url: str, transport: Scripted, line: Line | None = None, *, watch_every_s: float = WATCH_EVERY_S
+) -> AsyncIterator[Process]:
     """A process that owns the ledger, and works on it."""
     ledger = str(parse_ledger_url(url))
     here = on_virtual_time()
     async with (
         tenure_of(ledger, line or Line(url), ME, here=here, stands_by=lambda _: None),
-        process(tmp_path / "l.db", transport, server=url, here=here, jobs=JOBS) as p,
+        process(tmp_path / "l.db", transport, server=url, here=here, jobs=JOBS, watch_every_s=watch_every_s) as p,
     ):
         yield p
 

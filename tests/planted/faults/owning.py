@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
@@ -111,6 +112,29 @@ FAULTS: tuple[Fault, ...] = (
         old="service.ask_first(self._ownership.may_leave)",
         new="pass",
         tests=(f"{OWNED}::test_nothing_leaves_a_process_that_may_have_lost_its_place",),
+    ),
+    Fault(
+        name="what a deposed process hears is lost",
+        path="orchestrator/ledger/transactions/batch_write.py::leave_to_successor",
+        old="heard = [late_notice(step) for entry in batch for step in entry.steps]",
+        new="heard: list[Notice | None] = []",
+        tests=(f"{DEPOSED}::test_a_successor_takes_what_its_predecessor_hears_and_pays_nothing_twice",),
+    ),
+    Fault(
+        name="what was noted at a deposed process is refused with the rest",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._drain",
+        old="await leave_to_successor(self._database, batch, self.patience, error)",
+        new="await self._replay(batch, error)",
+        tests=(
+            "tests/ledger/transactions/test_deposed_writes.py::test_steps_become_notices_webhooks_stay_what_they_are_and_nothing_else_is_written",
+        ),
+    ),
+    Fault(
+        name="the first thing that a deposed process cannot write cuts off what is on its way",
+        path="orchestrator/engine/runtime/task_pool.py::TaskPool.fail",
+        old="if not self._is_closed and not isinstance(leading(error), DeposedError):",
+        new="if not self._is_closed:",
+        tests=(f"{DEPOSED}::test_of_a_deposed_one_nothing_is_written_but_what_it_heard",),
     ),
     Fault(
         name="nothing of the limits is reserved at a take-over",
