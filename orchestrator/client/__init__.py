@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from orchestrator.client.http.in_process import Deliverer, InProcess
     from orchestrator.client.jobs.allowance import (
         PEOPLE_SHARE,
+        follow_predecessor,
         for_a_batch,
         for_people,
-        reserve_for_predecessor,
         within_connections,
     )
     from orchestrator.client.jobs.jobs import EndpointJobs
@@ -56,9 +56,9 @@ __all__ = [
     "Service",
     "Unanswered",
     "UsageError",
+    "follow_predecessor",
     "for_a_batch",
     "for_people",
-    "reserve_for_predecessor",
     "within_connections",
 ]
 
@@ -78,9 +78,9 @@ _HOME = {
     "RefusedError": "jobs.refusals",
     "ServerlessEndpoint": "jobs.serverless",
     "Service": "jobs.service",
+    "follow_predecessor": "jobs.allowance",
     "for_a_batch": "jobs.allowance",
     "for_people": "jobs.allowance",
-    "reserve_for_predecessor": "jobs.allowance",
     "within_connections": "jobs.allowance",
 }
 

@@ -4,7 +4,7 @@ The limits hold for an endpoint, whoever uses it, so each process keeps to its p
 takes all there is: one job more or less by hand is what its pacing has room for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -51,28 +51,38 @@ def within_connections(limits: Mapping[Operation, Limit], connections: int) -> d
 
 
 def for_an_owner(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
-    """`limits` for a process whose place another one may take: half as many at once of what no ledger counts.
+    """`limits` for a process whose place another one may take: half as many at once, so that its last requests, which
+    may arrive when its successor sends already, and those of that one keep to the limit together.
 
-    Its last requests may arrive when its successor sends already. Of what is claimed first the successor finds how many
-    there can be; of everything else it knows that both together keep to the limit.
+    But all of those whose answers are held: of these the ledger knows how many there can be.
     """
     return {
-        operation: limit if operation in CLAIMED or limit.concurrent is None else _half_at_once(limit)
+        operation: limit if operation in SYNC_OPERATIONS or limit.concurrent is None else _half_at_once(limit)
         for operation, limit in limits.items()
     }
 
 
-def reserve_for_predecessor(limiter: "RateLimiter", *, unanswered: int, now: int) -> None:
-    """What the process that owned the ledger before may have sent, and still arrives, keeps its part of the limits: of
-    what is claimed first there are `unanswered`, of everything else as many as it may have had at once.
+def follow_predecessor(
+    limiter: "RateLimiter", *, answered: Iterable[int], unanswered: Sequence[int], now: int, is_successor: bool
+) -> None:
+    """Has the requests of an earlier process hold what they hold of the limits.
+
+    Of `/run` the ledger knows what was sent: when it was `answered`, or, of the `unanswered`, can have been given up at
+    the latest. Of everything else nobody does: it goes evenly for a window. `is_successor`: that process did not let
+    go. What it may still send has its part until it cannot arrive any more: as many as it may have had at once.
     """
-    for operation in Operation:
-        limit = limiter.limit(operation)
-        until = now + LATE_US_MAX + round(limit.window_s * SECOND_US)
+    for operation in set(Operation) - {Operation.RUN}:
+        limiter.ease_in(operation)
+    limiter.hold(Operation.RUN, answered, () if is_successor else unanswered)
+    for operation in Operation if is_successor else ():
+        limit, late = limiter.limit(operation), len(unanswered)
+        at_once = late if limit.concurrent is None else limit.concurrent
         if operation in CLAIMED:
-            limiter.reserve(operation, unanswered, until, places=unanswered)
-        elif limit.concurrent is not None:
-            limiter.reserve(operation, limit.concurrent, until)
+            at_once = min(late, at_once)
+        elif limit.concurrent is None:
+            continue  # what is asked for seldom, and one at a time
+        until = now + LATE_US_MAX + round(limit.window_s * SECOND_US)
+        limiter.reserve(operation, at_once, until, places=at_once if operation in SYNC_OPERATIONS else 0)
 
 
 def _half_at_once(limit: Limit) -> Limit:

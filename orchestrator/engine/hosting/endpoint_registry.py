@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from orchestrator.client import ServerlessEndpoint, for_a_batch, reserve_for_predecessor
+from orchestrator.client import ServerlessEndpoint, follow_predecessor, for_a_batch
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
@@ -161,26 +161,22 @@ class EndpointRegistry:
         return fresh
 
     async def _remember(self, number: int) -> None:
-        """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach.
-
-        Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window. What a
-        process may still send that did not let go has its part of the limits until it cannot arrive any more.
-        """
+        """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach."""
         endpoint, now = self.endpoints[number], self._process.ledger.now()
         limiter = endpoint.api.limiter
         endpoint.recall(await self._process.ledger.runs.learned.of(number))
-        for operation in set(Operation) - {Operation.RUN}:
-            limiter.ease_in(operation)
         window_us = int(limiter.limit(Operation.RUN).window_s * SECOND_US)
         since = now - window_us - ANSWER_US_MAX
         sent = await self._process.ledger.jobs.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
-        if self.scope.is_successor:
-            reserve_for_predecessor(limiter, unanswered=len(sent.unanswered), now=now)
-            limiter.hold(Operation.RUN, sent.answered)
-        else:
-            limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
+        follow_predecessor(
+            limiter,
+            answered=sent.answered,
+            unanswered=sent.unanswered,
+            now=now,
+            is_successor=self.scope.is_successor,
+        )
         endpoint.estimates.remember(await self._process.ledger.jobs.history.took(endpoint_id=number, now=now))
 
     def leave(self) -> None:

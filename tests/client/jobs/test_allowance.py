@@ -2,7 +2,10 @@
 
 import pytest
 
-from orchestrator.client import for_a_batch, for_people
+from orchestrator.client import follow_predecessor, for_a_batch, for_people
+from orchestrator.client.jobs.allowance import for_an_owner
+from orchestrator.client.jobs.rate_limiter import RateLimiter
+from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 
 SHARED = sorted(set(Operation) - {Operation.RUN, Operation.RUNSYNC, Operation.HEALTH})
@@ -35,3 +38,15 @@ def test_what_cannot_be_divided_is_for_both() -> None:
     limits = {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(5, 1)}
     assert for_people(limits) == {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(1, 1)}
     assert for_a_batch(limits) == {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(4, 1)}
+
+
+def test_one_that_was_cut_off_leaves_its_successor_half_of_the_places() -> None:
+    """All that it had at once is unanswered, and may still arrive."""
+    own = for_an_owner(CONTRACT_LIMITS)
+    clock = SystemClock()
+    limiter = RateLimiter(clock, own, pacing="window")
+    at_once = own[Operation.RUN].concurrent or 0
+    unanswered = [clock.now()] * 2 * at_once
+    follow_predecessor(limiter, answered=(), unanswered=unanswered, now=clock.now(), is_successor=True)
+    assert limiter.figures(Operation.RUN).used == at_once, "it had no more under way than that"
+    assert limiter.available(Operation.RUN, 0) == at_once

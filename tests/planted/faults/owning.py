@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting"
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
 LEASES = "tests/ledger/processes/test_leases.py"
@@ -138,9 +139,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nothing of the limits is reserved at a take-over",
-        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._remember",
-        old="reserve_for_predecessor(limiter, unanswered=len(sent.unanswered), now=now)",
-        new="pass",
-        tests=(f"{OWNED}::test_at_a_take_over_what_may_still_arrive_keeps_its_part_of_the_limits",),
+        path="orchestrator/client/jobs/allowance.py::follow_predecessor",
+        old="for operation in Operation if is_successor else ():",
+        new="for operation in ():",
+        tests=(
+            f"{OWNED}::test_at_a_take_over_what_may_still_arrive_keeps_its_part_of_the_limits",
+            TAKE_OVERS,
+        ),
+    ),
+    Fault(
+        name="places are kept at a take-over that no request can take",
+        path="orchestrator/client/jobs/allowance.py::follow_predecessor",
+        old="places=at_once if operation in SYNC_OPERATIONS else 0",
+        new="places=at_once",
+        tests=(
+            "tests/client/jobs/test_allowance.py::test_one_that_was_cut_off_leaves_its_successor_half_of_the_places",
+        ),
     ),
 )
