@@ -82,6 +82,8 @@ class Ledger:
     async def prepare(self, boot: Boot = this_boot) -> None:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
         self._site.own()
+        if self.ownership is not None:
+            self.jobs.claims.slot = self.runs.heartbeats.slot = self.ownership.slot
         # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
         # told, and would wait for half a minute.
         async with self._site.database.writing() as connection:

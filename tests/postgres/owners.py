@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from orchestrator.ledger.processes.leases import KEEPERS, Leases
+from orchestrator.core.ownership.shard_bids import KEEPERS
+from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Process, Processes, ProcessName, ProcessNumber
 
 

@@ -37,7 +37,7 @@ class ProcessMeter:
                 self._before = await self.ledger.samples.latest_of_process()
                 if self._before is not None:
                     beats = await self.ledger.runs.heartbeats.all()
-                    self._why_before = next((beat.report.stopped or "" for beat in beats if beat.slot == 0), "")
+                    self._why_before = next((beat.report.stopped or "" for beat in beats), "")
                 self._has_begun = True
         return self._before
 

@@ -95,7 +95,7 @@ class Claims:
 
     def __init__(self, access: Access, *, slot: int) -> None:
         self._access = access
-        self._slot = slot
+        self.slot = slot
         self._latest = 0
         self.secret_names: frozenset[str] = frozenset()
         """The environment variables whose values have left with a submission, or are about to."""
@@ -180,7 +180,7 @@ class Claims:
     def _claimed_for_run(
         self, found: ClaimableJob, line: ClaimLine, now: int, is_resumable: bool, not_reused: str | None
     ) -> Transition:
-        self._latest = next_submission(self._latest, slot=self._slot, now=now)
+        self._latest = next_submission(self._latest, slot=self.slot, now=now)
         step = transitions.claimed(
             found.job,
             submission=self._latest,

@@ -10,12 +10,10 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.core.ownership.shard_bids import Pair, Shard
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.processes.processes import ProcessNumber, statement_of
-
-KEEPERS: Final = 0
-"""The shard of what belongs to no run."""
 
 OWNER: Final = statement_of("""
 SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
@@ -28,11 +26,25 @@ INSERT INTO leases (shard) SELECT shard FROM (SELECT 0 AS shard UNION SELECT coa
 WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING
 """
 _ALL: Final = "SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases ORDER BY shard"
+_PAIRS: Final = """
+SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
+  SELECT coalesce(a.shard_id, a.id) AS one, coalesce(b.shard_id, b.id) AS other
+  FROM run_endpoints JOIN runs ON runs.id = run_id
+  JOIN endpoints a ON a.id = runs.endpoint_id JOIN endpoints b ON b.id = run_endpoints.endpoint_id
+) used WHERE one <> other ORDER BY low, high
+"""
+_MERGE: Final = "UPDATE endpoints SET shard_id = $1 WHERE coalesce(shard_id, id) = $2"
+_BOTH: Final = statement_of(
+    "SELECT shard FROM leases, ({this}) AS me WHERE owner = me.id AND shard IN ($3, $4) FOR UPDATE OF leases"
+)
+_REMOVE: Final = "DELETE FROM leases WHERE shard = $1"
 # Whoever waits for a row looks at that anew: it must say itself that it is free.
 _TAKE: Final = statement_of("""
-WITH {me}, free AS (
+WITH {me}, alone AS (
+  SELECT FROM leases JOIN processes ON processes.id = owner WHERE shard = 0 AND is_alone = 1 AND owner <> $1
+), free AS (
   SELECT shard FROM leases WHERE shard = ANY($3::bigint[]) AND owner IS NULL AND coalesce(wanted_by, $1) = $1
-  ORDER BY shard FOR UPDATE
+    AND NOT EXISTS (SELECT FROM alone) ORDER BY shard FOR UPDATE
 )
 UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}
 FROM me, free WHERE leases.shard = free.shard
@@ -93,6 +105,11 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
     """The process that needs it, and gets it next."""
 
     @property
+    def as_shard(self) -> Shard:
+        """What those go by who bid for it."""
+        return Shard(self.shard, self.owner, self.wanted_by)
+
+    @property
     def as_taken(self) -> TakenShard:
         """What its owner has by it."""
         return TakenShard(self.shard, self.epoch, self.left_at is not None)
@@ -114,8 +131,23 @@ class Leases:
         row = await self._driver.fetchrow(OWNER)
         return None if row is None else LedgerOwner(**row)
 
+    async def pairs(self) -> list[Pair]:
+        """The shards that have come to be one, because runs have endpoints of both."""
+        return [Pair(*row) for row in await self._driver.fetch(_PAIRS)]
+
+    async def merge(self, process: ProcessNumber, pair: Pair) -> bool:
+        """Makes one shard of two; False where not both are ours."""
+        async with self._driver.transaction():
+            mine = await self._driver.fetch(_BOTH, process.id, process.mark, *pair)
+            if len(mine) == len(pair):
+                await self._driver.execute(_MERGE, *pair)
+                await self._driver.execute(_REMOVE, pair.high)
+        return len(mine) == len(pair)
+
     async def take(self, process: ProcessNumber, shards: Iterable[int]) -> list[TakenShard]:
-        """Takes those of `shards` that nobody has and no other process wants; none where we were declared dead."""
+        """Takes those of `shards` that nobody has and no other process wants; none where we were declared dead, or
+        another process has the whole ledger.
+        """
         rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
         return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.core.ownership.beat_watch import BeatWatch
+from orchestrator.core.ownership.shard_bids import Pair
 from orchestrator.ledger.processes.leases import LeaseRow
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process
@@ -20,6 +21,9 @@ class LedgerSighting(NamedTuple):
 
     processes: Mapping[int, Process]
     """By their numbers."""
+
+    pairs: Sequence[Pair]
+    """The shards that have come to be one."""
 
 
 class Lookout:
@@ -52,4 +56,5 @@ class Lookout:
     async def _seen(self) -> LedgerSighting:
         async with self._line.asking() as asked:
             leases = await asked.leases.all()
-            return LedgerSighting(leases, {each.id: each for each in await asked.processes.all()})
+            processes = {each.id: each for each in await asked.processes.all()}
+            return LedgerSighting(leases, processes, await asked.leases.pairs())

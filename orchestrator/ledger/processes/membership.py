@@ -76,10 +76,18 @@ class Membership:
 
 @asynccontextmanager
 async def membership_of(
-    name: str, connect: Connect, process: ProcessName, here: ThisProcess, settled: Callable[[], list[int]]
+    name: str,
+    connect: Connect,
+    process: ProcessName,
+    here: ThisProcess,
+    settled: Callable[[], list[int]],
+    *,
+    is_alone: bool,
 ) -> AsyncIterator[Membership]:
-    """Is one of those of the ledger called `name` while the block runs, and beats. `settled` says, at its end, of which
-    of its shards nothing can be under way any more that a process has sent which was declared dead.
+    """Is one of those of the ledger called `name` while the block runs, and beats; see `Processes.join`.
+
+    At its end `settled` says of which of its shards nothing can be under way any more that a process has sent which was
+    declared dead.
 
     Raises `LedgerBusyError` where there are `PROCESSES_MAX`, and otherwise what the driver does.
     """
@@ -87,7 +95,7 @@ async def membership_of(
     try:
         begun_at = now()
         async with line.asking() as asked:
-            number = await asked.processes.join(process)
+            number = await asked.processes.join(process, is_alone=is_alone)
         if number is None:
             raise LedgerBusyError(
                 f"{name}: {PROCESSES_MAX} processes work on this ledger or stand by already, which is all there may be;"

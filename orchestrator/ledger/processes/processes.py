@@ -39,10 +39,12 @@ def statement_of(template: str) -> str:
     return template.format(now=_NOW_US, me=_ME, this=_THIS, is_its=is_its, is_this_ones=is_this_ones)
 
 
-_ALL: Final = "SELECT id, slot, name, version, mark, began_at, beat FROM processes ORDER BY id"
+_ALL: Final = (
+    "SELECT id, slot, name, version, mark, began_at, is_alone = 1 AS is_alone, beat FROM processes ORDER BY id"
+)
 _JOIN: Final = statement_of("""
-INSERT INTO processes (slot, name, version, mark, began_at)
-SELECT slot, $1, $2, $3, {now} FROM generate_series(0, $4 - 1) AS each (slot)
+INSERT INTO processes (slot, name, version, mark, is_alone, began_at)
+SELECT slot, $1, $2, $3, $5, {now} FROM generate_series(0, $4 - 1) AS each (slot)
 WHERE NOT EXISTS (SELECT FROM processes WHERE processes.slot = each.slot) ORDER BY slot LIMIT 1
 ON CONFLICT (slot) DO NOTHING RETURNING id, slot
 """)
@@ -88,6 +90,9 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     began_at: int
     """Microseconds UTC, by the server's clock."""
 
+    is_alone: bool
+    """Whether it has the whole ledger, or nothing."""
+
     beat: int
 
     @property
@@ -131,10 +136,14 @@ class Processes:
         """Those that were not declared dead, the first that joined first."""
         return [Process(**row) for row in await self._driver.fetch(_ALL)]
 
-    async def join(self, process: ProcessName) -> ProcessNumber | None:
-        """A new number for `process`; None where there are `PROCESSES_MAX` already."""
+    async def join(self, process: ProcessName, *, is_alone: bool = False) -> ProcessNumber | None:
+        """A new number for `process`; None where there are `PROCESSES_MAX` already. One that `is_alone` means to have
+        the whole ledger, or nothing.
+        """
         while True:
-            row = await self._driver.fetchrow(_JOIN, process.name, __version__, process.mark, PROCESSES_MAX)
+            row = await self._driver.fetchrow(
+                _JOIN, process.name, __version__, process.mark, PROCESSES_MAX, int(is_alone)
+            )
             if row is not None:
                 return ProcessNumber(mark=process.mark, **row)
             if await self._driver.fetchval(_COUNT) >= PROCESSES_MAX:

@@ -1,27 +1,28 @@
 """The time for which a process owns a ledger on a server: how it waits for it, takes it, and lets go.
 
-It is one of the ledger's processes (`membership.py`), and has all of its shards: whoever has the keeper's takes the
-others, and who waits for it takes none.
+It is one of the ledger's processes (`membership.py`), and has all of its shards, once nobody has any: whoever has the
+keeper's takes the others, and who waits for it takes none.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import anyio
 
 from orchestrator.core.ownership.beat_watch import SILENCE_US
-from orchestrator.core.ownership.lease import BEAT_US, GONE_US
+from orchestrator.core.ownership.lease import BEAT_US
+from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Connect
-from orchestrator.ledger.processes.leases import KEEPERS, LeaseRow, TakenShard
 from orchestrator.ledger.processes.lookout import Lookout
-from orchestrator.ledger.processes.membership import Membership, membership_of
+from orchestrator.ledger.processes.membership import membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process, ProcessName
+from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.units import SECOND_US
 
@@ -31,66 +32,33 @@ LOOK_S: Final = 0.25
 """How often whoever stands by looks."""
 
 
-class Tenure:
-    """Of the process of that `membership`, which has all shards of a ledger, once it has taken them."""
+class Tenure(ShardOwner):
+    """Of a process that has all shards of a ledger, once it has taken them."""
 
-    def __init__(self, membership: Membership, line: OwnersLine, *, now: Callable[[], int]) -> None:
-        self.membership = membership
-        self._line = line
-        self._now = now
-        self._taken: dict[TakenShard, int] = {}
-        """Its shards, and since when by the clock `now`."""
-
-        self.loop = asyncio.get_running_loop()
-        self.is_successor = False
-        """Whether it took the place of a process that did not let go: requests of that one may still be under way."""
-
-    @property
-    def why_lost(self) -> str | None:
-        """Why it owns the ledger no more, once that is known."""
-        return self.membership.why_lost
-
-    @property
-    def fence(self) -> str:
-        """The statement that finds one row as long as it owns the ledger, and keeps it so for its transaction."""
-        return self.membership.number.fence
-
-    def may_leave(self) -> bool:
-        """Whether anything may leave for the service now."""
-        return self.membership.may_leave()
-
-    async def take(self, leases: Sequence[LeaseRow]) -> bool:
-        """Takes what nobody has of `leases`, once it has the keeper's, and that first. Returns whether it has."""
-        number = self.membership.number
-        self._own(lease.as_taken for lease in leases if lease.owner == number.id)
-        free = [lease.shard for lease in leases if lease.owner is None]
-        for shards in ([each for each in free if each == KEEPERS], [each for each in free if each != KEEPERS]):
-            if shards:
-                async with self._line.asking() as asked:
-                    self._own(await asked.leases.take(number, shards))
-            if not any(taken.shard == KEEPERS for taken in self._taken):
-                return False
+    async def take_all(self) -> bool:
+        """Takes the keeper's shard, after which no other process takes any, and then the rest. Returns whether it has
+        all; where another one has a part, it has nothing.
+        """
+        await self.take([KEEPERS])
+        seen = await self.look()
+        if not any(taken.shard == KEEPERS for taken in self.shards):
+            return False
+        if any(lease.owner not in (None, self.number) for lease in seen.leases):
+            for taken in tuple(self.shards):
+                await self.give(taken)
+            return False
+        await self.take(lease.shard for lease in seen.leases if lease.owner is None)
         return True
 
-    def _own(self, taken: Iterable[TakenShard]) -> None:
-        """It has these, whether or not it was told when it took them."""
-        for each in taken:
-            self._taken.setdefault(each, self._now())
-            self.is_successor |= each.was_left
-
-    async def serve(self, lookout: Lookout) -> None:
+    async def serve(self) -> None:
         """Takes each shard that there is later, until cancelled, and looks after those who stand by."""
         while True:
             await anyio.sleep(BEAT_US / SECOND_US)
             try:
-                seen = await lookout.look(self.membership.number.id)
-                await self.take(seen.leases)
+                seen = await self.look()
+                await self.take(lease.shard for lease in seen.leases if lease.owner is None)
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("which shards nobody has is unknown: %s", error)
-
-    def settled(self) -> list[int]:
-        """The shards of which nothing can be under way any more that an owner has sent which was declared dead."""
-        return [taken.shard for taken, since in self._taken.items() if self._now() - since >= GONE_US]
 
 
 @asynccontextmanager
@@ -112,12 +80,12 @@ async def tenure_of(
     try:
         async with _Candidate(name, connect, process, line, here, stands_by) as candidate:
             tenure = await candidate.taken()
-            serving = asyncio.ensure_future(tenure.serve(candidate.lookout))  # noqa: TID251  as beats are
-            here.tenures[name] = tenure
+            serving = asyncio.ensure_future(tenure.serve())  # noqa: TID251  as beats are
+            here.owners[name] = tenure
             try:
                 yield tenure
             finally:
-                del here.tenures[name]
+                del here.owners[name]
                 serving.cancel()
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([serving])
@@ -146,7 +114,7 @@ class _Candidate(AsyncExitStack):
         self._line = line
         self._here = here
         self._stands_by = stands_by
-        self.lookout = Lookout(line, here.elapsed)
+        self._lookout = Lookout(line, here.elapsed)
         self._tenure: Tenure | None = None
         self._met: Process | None = None
         self._began_at = here.elapsed()
@@ -167,14 +135,14 @@ class _Candidate(AsyncExitStack):
         return tenure
 
     async def _look(self) -> Tenure | None:
-        me = None if self._tenure is None else self._tenure.membership.number.id
-        seen = await self.lookout.look(me)
-        keepers = seen.leases[0]
-        if keepers.owner in (None, me):
+        me = None if self._tenure is None else self._tenure.number
+        seen = await (self._lookout.look(None) if self._tenure is None else self._tenure.look())
+        held = next((lease for lease in seen.leases if lease.owner not in (None, me)), None)
+        if held is None:
             tenure = await self._joined()
-            return tenure if tenure is not None and await tenure.take(seen.leases) else None
-        if (owner := seen.processes.get(keepers.owner)) is not None:
-            await self._meet(owner, since_then(owner.name, keepers.taken_at or owner.began_at))
+            return tenure if tenure is not None and await tenure.take_all() else None
+        if (owner := seen.processes.get(held.owner or 0)) is not None:
+            await self._meet(owner, since_then(owner.name, held.taken_at or owner.began_at))
         return None
 
     async def _joined(self) -> Tenure | None:
@@ -187,13 +155,13 @@ class _Candidate(AsyncExitStack):
         if self._tenure is None:
             try:
                 membership = await self.enter_async_context(
-                    membership_of(self._name, self._connect, self._process, self._here, self._settled)
+                    membership_of(self._name, self._connect, self._process, self._here, self._settled, is_alone=True)
                 )
             except LedgerBusyError:
                 if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:
                     return None
                 raise
-            self._tenure = Tenure(membership, self._line, now=self._here.elapsed)
+            self._tenure = Tenure(membership, self._lookout, self._line, self._here.elapsed)
         return self._tenure
 
     def _settled(self) -> list[int]:

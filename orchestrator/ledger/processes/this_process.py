@@ -11,7 +11,7 @@ from orchestrator.ledger.postgres.process_mark import process_mark, process_name
 from orchestrator.ledger.processes.processes import ProcessName
 
 if TYPE_CHECKING:
-    from orchestrator.ledger.processes.tenure import Tenure
+    from orchestrator.ledger.processes.shard_owner import ShardOwner
 
 
 class ThisProcess:
@@ -31,8 +31,8 @@ class ThisProcess:
         self._mark = mark
         self.elapsed = elapsed
         self.wary_clock = wary_clock
-        self.tenures: Final[dict[str, Tenure]] = {}
-        """Of what it owns, by the names of the ledgers: nobody else can tell whether what began them still runs."""
+        self.owners: Final[dict[str, ShardOwner]] = {}
+        """What it is on ledgers, by their names: nobody else can tell whether what began it still runs."""
 
     def called(self, doing: str) -> ProcessName:
         """What it is called while it does that."""

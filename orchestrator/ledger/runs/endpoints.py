@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
@@ -71,6 +71,18 @@ async def chosen_limits_delete(
 ) -> None:
     """Forgets what was set for these operations of an endpoint."""
     await connection.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})
+
+
+_SHARD: Final = func.coalesce(endpoints.c.shard_id, endpoints.c.id)
+_OF_SHARD: Final = select(endpoints.c.id).where(bindparam("shard") == _SHARD)
+
+
+class Shards(Repository):
+    """The endpoints of a ledger by their shards: those that runs use together are one."""
+
+    async def endpoints(self, shard: int) -> list[int]:
+        """Those of one, by their numbers."""
+        return [row.id for row in await self._access.rows(_OF_SHARD, {"shard": shard})]
 
 
 _decode: Final = msgspec.json.Decoder(Learned).decode

@@ -244,8 +244,8 @@ class Heartbeats(Repository):
         await self._access.shared.execute(_WRITE, row)
 
     async def all(self) -> list[Heartbeat]:
-        """What each process said last, however long ago."""
-        rows = await self._access.rows(select(heartbeats).order_by(heartbeats.c.slot))
+        """What each process said last, however long ago; that of the latest first."""
+        rows = await self._access.rows(select(heartbeats).order_by(heartbeats.c.beaten_at.desc(), heartbeats.c.slot))
         columns = ("slot", "process", "began_at", "beaten_at", "epoch")
         return [Heartbeat(report=_decoded(row.said), **{name: getattr(row, name) for name in columns}) for row in rows]
 

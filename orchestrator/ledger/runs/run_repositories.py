@@ -2,7 +2,7 @@
 
 from orchestrator.ledger.posted.posted_repositories import PostedRepositories
 from orchestrator.ledger.runs.batches import Batches
-from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides
+from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides, Shards
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
 from orchestrator.ledger.runs.pod_leases import PodLeases
@@ -26,6 +26,7 @@ class RunRepositories(Runs):
         self.scaling_overrides = ScalingOverrides(access)
         self.pod_leases = PodLeases(access)
         self.learned = LearnedOfEndpoints(access)
+        self.shards = Shards(access)
         self.batches = Batches(access)
         self.releases = Releases(access)
         self.posted = PostedRepositories(access)

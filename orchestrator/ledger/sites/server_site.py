@@ -18,12 +18,12 @@ from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
 from orchestrator.ledger.processes.leases import OWNER, LedgerOwner
 from orchestrator.ledger.processes.server_locks import server_intake_lock
-from orchestrator.ledger.processes.tenure import Tenure, tenure_of
+from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
-from orchestrator.ledger.sites.site import StandsBy
+from orchestrator.ledger.sites.site import LedgerPlace, Ownership, StandsBy
 from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
@@ -54,11 +54,7 @@ class ServerSite:
         self._patience_s = patience_s
         self._here = here or THIS_PROCESS
         self._database: ServerDatabase | None = None
-        self.ownership: Tenure | None = None
-
-    @property
-    def _tenure(self) -> Tenure | None:
-        return self._here.tenures.get(str(self.address))
+        self.ownership: Ownership | None = None
 
     @property
     def database(self) -> ServerDatabase:
@@ -143,11 +139,12 @@ class ServerSite:
 
     def is_locked_here(self) -> bool:
         """Whether we own it."""
-        return self._tenure is not None
+        return str(self.address) in self._here.owners
 
     def refuse_abandoned(self) -> None:
         """See `left_behind`."""
-        if self._tenure is not None and self._tenure.loop.is_closed():
+        owner = self._here.owners.get(str(self.address))
+        if owner is not None and owner.loop.is_closed():
             raise left_behind(f"{self.address}:")
 
     async def server_facts(self) -> ServerFacts:
@@ -166,15 +163,15 @@ class ServerSite:
         async with self.database.reading() as view:
             return await roles.grants(view, self.address)
 
-    def place(self) -> "ServerPlace":
-        """Lost once another process owns it, if we did."""
-        return ServerPlace(self._tenure)
+    def place(self) -> LedgerPlace:
+        """Lost once another process has what we had of it."""
+        return self._here.owners.get(str(self.address)) or OthersPlace()
 
     def own(self) -> None:
-        """With each transaction it is proved from now on that we own it, if we do."""
-        self.ownership = self._tenure
-        if self.ownership is not None:
-            self.database.fence = self.ownership.fence
+        """With each transaction it is proved from now on that we were not declared dead, if we own anything."""
+        self.ownership = owner = self._here.owners.get(str(self.address))
+        if owner is not None:
+            self.database.fence = owner.fence
 
     def timed(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
         """The server's, where `clock` is this machine's."""
@@ -193,12 +190,8 @@ class ServerSite:
         await refuse_other_key(self.address, LedgerIdentity(self.database), environ)
 
 
-class ServerPlace:
-    """A ledger of which this process has the `tenure`, if it does."""
+class OthersPlace:
+    """A ledger of which this process has nothing."""
 
-    def __init__(self, tenure: Tenure | None) -> None:
-        self._tenure = tenure
-
-    def lost(self) -> str | None:
-        """That another process owns it."""
-        return None if self._tenure is None else self._tenure.why_lost
+    def lost(self) -> None:
+        """Nothing can be."""

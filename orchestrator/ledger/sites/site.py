@@ -24,7 +24,13 @@ StandsBy = Callable[[str], object]
 
 
 class Ownership(Protocol):
-    """That this process owns a ledger which another one may take from it, should this one seem to be gone."""
+    """That this process owns a ledger, or a part of it, which another one may take from it, should this one seem to be
+    gone.
+    """
+
+    @property
+    def slot(self) -> int:
+        """Its own among the processes that live: no two give the same numbers."""
 
     @property
     def is_successor(self) -> bool:

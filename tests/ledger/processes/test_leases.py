@@ -5,7 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.ledger.processes.leases import KEEPERS, LeaseRow, Leases, TakenShard
+from orchestrator.core.ownership.shard_bids import KEEPERS, Pair
+from orchestrator.ledger.processes.leases import LeaseRow, Leases, TakenShard
 from orchestrator.ledger.processes.processes import Processes, ProcessNumber
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
 from tests.postgres.owners import joins, takes, takes_over
@@ -160,3 +161,50 @@ async def test_who_asked_for_one_gets_it_and_wants_it_no_more(connect: Connect) 
     assert [each.shard for each in await leases.take(asking, [1])] == [1]
 
     assert (await by_shard(leases))[1].wanted_by is None
+
+
+A_RUN_OF_TWO = """
+INSERT INTO runs (name, endpoint_id, source, settings, created_at) VALUES ('r', 2, '-', '', 0);
+INSERT INTO run_endpoints (run_id, endpoint_id) VALUES (1, 1)
+"""
+
+
+async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_process_has_both(
+    connect: Connect,
+) -> None:
+    driver = await connect(FIRST.mark)
+    leases = await leases_with_endpoints(driver)
+    await leases.all()
+    assert await leases.pairs() == []
+    await driver.execute(A_RUN_OF_TWO)
+    [pair] = await leases.pairs()
+    assert pair == Pair(low=1, high=2)
+    first, second = [await joins(driver, each) for each in (FIRST, SECOND)]
+    await leases.take(first, [1])
+    await leases.take(second, [2])
+    assert not await leases.merge(first, pair)
+    assert [lease.shard for lease in await leases.all()] == [0, 1, 2]
+
+    await Processes(driver).leave(second)
+    await leases.take(first, [2])
+    assert await leases.merge(first, pair)
+
+    assert [(lease.shard, lease.owner) for lease in await leases.all()] == [(0, None), (1, first.id)]
+    assert await leases.pairs() == []
+    assert not await leases.merge(first, pair), "once more"
+
+
+async def test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new(connect: Connect) -> None:
+    driver = await connect(FIRST.mark)
+    leases = await leases_with_endpoints(driver)
+    await leases.all()
+    alone, other = await Processes(driver).join(FIRST, is_alone=True), await joins(driver, SECOND)
+    assert alone is not None
+    assert [each.shard for each in await leases.take(other, [1])] == [1], "it has nothing yet"
+
+    await leases.take(alone, [KEEPERS])
+
+    assert await leases.take(other, [2]) == []
+    assert [each.shard for each in await leases.take(alone, [2])] == [2]
+    await Processes(driver).leave(alone)
+    assert [each.shard for each in await leases.take(other, [0, 2])] == [0, 2]

@@ -298,6 +298,22 @@ async def test_whoever_has_the_ledger_has_all_of_its_shards_and_those_to_come(pl
         tasks.cancel_scope.cancel()
 
 
+async def test_whoever_has_a_part_of_it_is_waited_for(place: Place) -> None:
+    await with_endpoints(place, "a")
+    driver = await place.driver(ASKS)
+    part = await joins(driver, ASKS)
+    await Leases(driver).all()
+    await Leases(driver).take(part, [1])
+    with pytest.raises(LedgerBusyError, match=ASKS.name):
+        async with place.tenure(OWNER):
+            raise AssertionError("two have a part of it")
+
+    await Processes(driver).leave(part)
+
+    async with place.tenure(OWNER):
+        assert await shards_of(place, OWNER) == [0, 1]
+
+
 async def test_a_successor_has_all_that_its_predecessor_had_and_knows_that_it_was_left(place: Place) -> None:
     await with_endpoints(place, "a", "b")
     await stopped_owner(place)

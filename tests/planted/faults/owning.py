@@ -15,7 +15,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a process writes without proving that the ledger is its own",
         path="orchestrator/ledger/sites/server_site.py::ServerSite.own",
-        old="self.database.fence = self.ownership.fence",
+        old="self.database.fence = owner.fence",
         new="pass",
         tests=("tests/ledger/processes/test_server_site.py::test_who_lost_it_writes_nothing_more_and_knows_why",),
     ),

@@ -1,0 +1,120 @@
+"""Which shards a process takes, asks for and gives away, so that all who serve a ledger have about as many.
+
+Each decides for itself, by what it last saw; who sees the same comes to the same. Whoever has the fewest comes first,
+so that two seldom bid for one. What is not taken by whose turn it is (it may not be able to) is anybody's soon.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple
+
+from orchestrator.units import SECOND_US
+
+LEFT_OVER_US: Final = 2 * SECOND_US
+"""What nobody has taken for so long is anybody's."""
+
+ASK_US: Final = 30 * SECOND_US
+"""A process that has fewer than another one asks for a shard each so often: each that goes over stands still for a
+moment."""
+
+FEWER: Final = 2
+"""By so many: with one less between them nobody gains anything."""
+
+KEEPERS: Final = 0
+"""The shard of what belongs to no run. It is little work: it counts for nothing, and nobody asks for it."""
+
+
+class Shard(NamedTuple):
+    """As the ledger says."""
+
+    number: int
+    owner: int | None
+    wanted_by: int | None = None
+    """The process that gets it next."""
+
+
+class Pair(NamedTuple):
+    """Two shards that have come to be one: a run has endpoints of both."""
+
+    low: int
+    high: int
+
+
+class Merging(NamedTuple):
+    """What the owner of the lower one of each pair has to do."""
+
+    take: list[int]
+    """What nobody has, and is to become part of one of its own."""
+
+    ask_for: list[int]
+    """What others have."""
+
+    merge: list[Pair]
+    """Both are its own: they become the lower one once nothing goes on in them."""
+
+
+def merging(me: int, shards: Iterable[Shard], pairs: Iterable[Pair]) -> Merging:
+    """What the process `me` has to do so that `pairs` become one each. Whoever has the higher one of a pair gives it,
+    and so no two wait for each other.
+    """
+    owners, found = {each.number: each.owner for each in shards}, Merging([], [], [])
+    for pair in pairs:
+        if owners.get(pair.low) == me:
+            match owners.get(pair.high):
+                case None:
+                    found.take.append(pair.high)
+                case owner if owner == me:
+                    found.merge.append(pair)
+                case _:
+                    found.ask_for.append(pair.high)
+    return found
+
+
+class ShardBids:
+    """Of the process `me`, for the shards that it `can` serve."""
+
+    def __init__(self, me: int, can: Callable[[int], bool]) -> None:
+        self._me = me
+        self._can = can
+        self._free_since: dict[int, int] = {}
+        self._asked_at: int | None = None
+
+    def to_take(self, shards: Collection[Shard], others: Collection[int], at: int) -> list[int]:
+        """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
+        free = [each for each in shards if each.owner is None and self._can(each.number)]
+        self._free_since = {each.number: self._free_since.get(each.number, at) for each in free}
+        unwanted = sorted(each.number for each in free if each.wanted_by is None)
+        held = _held(shards)
+        turn = sorted((self._me, *others), key=lambda process: (held[process], process)).index(self._me)
+        taken = {each.number for each in free if each.wanted_by == self._me}
+        taken |= set(unwanted[turn :: len(others) + 1])
+        taken |= {number for number in unwanted if at - self._free_since[number] >= LEFT_OVER_US}
+        return sorted(taken)
+
+    def to_ask_for(self, shards: Collection[Shard], others: Collection[int], at: int) -> int | None:
+        """The shard to ask another one for at that time; None where nobody has too many, or it is too soon."""
+        is_soon = self._asked_at is not None and at - self._asked_at < ASK_US
+        if is_soon or any(each.wanted_by == self._me or self._is_free(each) for each in shards):
+            return None
+        held = _held(shards)
+        richest = max(others, key=lambda process: held[process], default=self._me)
+        asked = [each.number for each in shards if each.owner == richest and self._may_ask_for(each)]
+        if held[richest] - held[self._me] < FEWER or not asked:
+            return None
+        self._asked_at = at
+        return max(asked)
+
+    def to_give(self, shards: Iterable[Shard], others: Collection[int]) -> list[int]:
+        """Those that are ours and that one of the others asks for."""
+        return [each.number for each in shards if each.owner == self._me and each.wanted_by in others]
+
+    def _is_free(self, shard: Shard) -> bool:
+        return shard.owner is None and self._can(shard.number)
+
+    def _may_ask_for(self, shard: Shard) -> bool:
+        return shard.wanted_by is None and shard.number != KEEPERS and self._can(shard.number)
+
+
+def _held(shards: Iterable[Shard]) -> Counter[int | None]:
+    """How many each process has."""
+    return Counter(each.owner for each in shards if each.number != KEEPERS)

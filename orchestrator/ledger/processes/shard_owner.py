@@ -1,0 +1,137 @@
+"""A process of a ledger on a server, with the shards that it has: what it sees, takes, asks for and gives away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+
+from orchestrator.core.ownership.lease import GONE_US
+from orchestrator.core.ownership.shard_bids import Pair
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger.postgres.connection import Connect
+from orchestrator.ledger.processes.leases import TakenShard
+from orchestrator.ledger.processes.lookout import LedgerSighting, Lookout
+from orchestrator.ledger.processes.membership import Membership, membership_of
+from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.processes import ProcessName
+from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
+
+
+class ShardOwner:
+    """The process of that `membership`, which asks by `line`. `elapsed` tells its time."""
+
+    def __init__(self, membership: Membership, lookout: Lookout, line: OwnersLine, elapsed: Callable[[], int]) -> None:
+        self._membership = membership
+        self._lookout = lookout
+        self._line = line
+        self._elapsed = elapsed
+        self._since: dict[TakenShard, int] = {}
+        """The shards that it has, and since when."""
+
+        self.loop = asyncio.get_running_loop()
+
+    @property
+    def number(self) -> int:
+        """What the ledger knows it by; never that of another one."""
+        return self._membership.number.id
+
+    @property
+    def slot(self) -> int:
+        """Its own among those that live."""
+        return self._membership.number.slot
+
+    @property
+    def why_lost(self) -> str | None:
+        """Why it has nothing any more, once that is known."""
+        return self._membership.why_lost
+
+    def lost(self) -> str | None:
+        """The same, of the ledger as its place."""
+        return self.why_lost
+
+    @property
+    def fence(self) -> str:
+        """The statement that finds one row as long as it was not declared dead, and keeps it so for its transaction."""
+        return self._membership.number.fence
+
+    def may_leave(self) -> bool:
+        """Whether anything may leave for the service now."""
+        return self._membership.may_leave()
+
+    @property
+    def shards(self) -> Collection[TakenShard]:
+        """Those that it has, as far as it knows."""
+        return self._since.keys()
+
+    @property
+    def is_successor(self) -> bool:
+        """Whether an owner before it did not let go: requests of that one may still be under way."""
+        return any(taken.was_left for taken in self.shards)
+
+    async def look(self) -> LedgerSighting:
+        """How the ledger is found now, once those that beat no more are declared dead. Raises what the driver does."""
+        seen = await self._lookout.look(self.number)
+        self._has(lease.as_taken for lease in seen.leases if lease.owner == self.number)  # whatever it was told
+        return seen
+
+    async def take(self, shards: Iterable[int]) -> None:
+        """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then."""
+        async with self._line.asking() as asked:
+            taken = await asked.leases.take(self._membership.number, shards)
+        self._has([*self._since, *taken])
+
+    async def give(self, taken: TakenShard) -> None:
+        """Lets go of one, in which nothing of this process goes on any more. Raises what the driver does."""
+        async with self._line.asking() as asked:
+            await asked.leases.give(self._membership.number, taken, is_settled=self._is_settled(taken))
+        self._has(each for each in tuple(self._since) if each != taken)
+
+    async def ask_for(self, shard: int) -> None:
+        """Asks its owner for a shard. Raises what the driver does."""
+        async with self._line.asking() as asked:
+            await asked.leases.want(self._membership.number, shard)
+
+    async def merge(self, pair: Pair) -> None:
+        """Makes one of two shards of its own, in which nothing goes on now. Raises what the driver does."""
+        async with self._line.asking() as asked:
+            is_one = await asked.leases.merge(self._membership.number, pair)
+        if is_one:
+            self._has(each for each in tuple(self._since) if each.shard != pair.high)
+
+    def settled(self) -> list[int]:
+        """The shards of which nothing can be under way any more that an owner has sent which was declared dead."""
+        return [taken.shard for taken in self._since if self._is_settled(taken)]
+
+    def _has(self, taken: Iterable[TakenShard]) -> None:
+        self._since = {each: self._since.get(each, self._elapsed()) for each in taken}
+
+    def _is_settled(self, taken: TakenShard) -> bool:
+        return not taken.was_left or self._elapsed() - self._since[taken] >= GONE_US
+
+
+@asynccontextmanager
+async def shard_owner_of(
+    name: str, connect: Connect, process: ProcessName, *, here: ThisProcess = THIS_PROCESS
+) -> AsyncIterator[ShardOwner]:
+    """The process `here`, called `process`, is one of those of the ledger called `name` while the block runs: it beats,
+    and at the end lets go of all that it has.
+
+    Raises `LedgerBusyError` where there are too many, or it is one already.
+    """
+    if name in here.owners:
+        raise LedgerBusyError(f"{name}: this process works on this ledger already")
+    line = OwnersLine(connect, process)
+    owner: ShardOwner | None = None
+
+    def settled() -> list[int]:
+        return [] if owner is None else owner.settled()
+
+    try:
+        async with membership_of(name, connect, process, here, settled, is_alone=False) as membership:
+            owner = ShardOwner(membership, Lookout(line, here.elapsed), line, here.elapsed)
+            here.owners[name] = owner
+            try:
+                yield owner
+            finally:
+                del here.owners[name]
+    finally:
+        line.end()

@@ -1,0 +1,165 @@
+"""Who serves a ledger together comes to have about as many shards, and nobody asks for what helps nobody."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.core.ownership.shard_bids import (
+    ASK_US,
+    FEWER,
+    KEEPERS,
+    LEFT_OVER_US,
+    Merging,
+    Pair,
+    Shard,
+    ShardBids,
+    merging,
+)
+from orchestrator.units import MILLISECOND_US, SECOND_US
+
+NOW = 1_000 * SECOND_US
+LOOK_US = 250 * MILLISECOND_US
+A, B, C = 11, 12, 13
+
+
+def everything(_number: int) -> bool:
+    return True
+
+
+def free(*numbers: int) -> list[Shard]:
+    return [Shard(number, None) for number in numbers]
+
+
+def test_one_that_is_alone_takes_all_at_once() -> None:
+    assert ShardBids(A, everything).to_take(free(2, 0, 1), [], NOW) == [0, 1, 2]
+
+
+def test_of_several_each_takes_its_part_and_no_two_the_same() -> None:
+    taken = [ShardBids(me, everything).to_take(free(0, 1, 2, 3, 4), {A, B, C} - {me}, NOW) for me in (A, B, C)]
+    assert taken == [[0, 3], [1, 4], [2]]
+
+
+def test_whoever_has_the_fewest_comes_first() -> None:
+    shards = [Shard(KEEPERS, B), Shard(1, A), Shard(2, A), Shard(4, B), *free(3)]
+    assert ShardBids(A, everything).to_take(shards, [B], NOW) == []
+    assert ShardBids(B, everything).to_take(shards, [A], NOW) == [3]
+
+
+def test_what_nobody_has_taken_for_a_while_is_anybodys() -> None:
+    bids, shards = ShardBids(A, everything), [Shard(2, A), *free(1)]
+    assert bids.to_take(shards, [B], NOW) == []
+    assert bids.to_take(shards, [B], NOW + LEFT_OVER_US - 1) == []
+    assert bids.to_take(shards, [B], NOW + LEFT_OVER_US) == [1]
+
+
+def test_the_while_begins_anew_where_somebody_had_it_meanwhile() -> None:
+    bids = ShardBids(A, everything)
+    for owner, at in ((None, 0), (B, LEFT_OVER_US - 1), (None, LEFT_OVER_US)):
+        assert bids.to_take([Shard(2, A), Shard(1, owner)], [B], NOW + at) == []
+
+
+def test_one_that_is_wanted_is_left_to_who_wants_it() -> None:
+    shards = [Shard(1, None, wanted_by=B)]
+    for me, taken in ((A, []), (B, [1])):
+        bids = ShardBids(me, everything)
+        assert bids.to_take(shards, {A, B} - {me}, NOW) == taken
+        assert bids.to_take(shards, {A, B} - {me}, NOW + LEFT_OVER_US) == taken
+
+
+def test_nobody_bids_for_what_it_cannot_serve_and_another_one_gets_it() -> None:
+    def but_keepers(number: int) -> bool:
+        return number != KEEPERS
+
+    for at in (NOW, NOW + LEFT_OVER_US):
+        assert ShardBids(A, but_keepers).to_take(free(0, 1, 2), [], at) == [1, 2]
+    assert ShardBids(A, but_keepers).to_ask_for([*free(0), Shard(1, B), Shard(2, B)], [B], NOW) == 2
+
+
+def test_who_has_fewer_by_two_asks_for_one_and_later_again() -> None:
+    bids, shards = ShardBids(A, everything), [Shard(number, B) for number in range(1, 6)]
+    assert bids.to_ask_for(shards, [B, C], NOW) == 5
+    asked = [*shards[:4], Shard(5, B, wanted_by=A)]
+    assert bids.to_ask_for(asked, [B, C], NOW + ASK_US) is None, "it was asked already"
+    shards[4] = Shard(5, A)
+    assert bids.to_ask_for(shards, [B, C], NOW + ASK_US - 1) is None
+    assert bids.to_ask_for(shards, [B, C], NOW + ASK_US) == 4
+
+
+def test_nothing_is_asked_for_where_that_helps_nobody() -> None:
+    bids = ShardBids(A, everything)
+    assert bids.to_ask_for([Shard(KEEPERS, B), Shard(1, B)], [B], NOW) is None, "one less is as good"
+    assert bids.to_ask_for([Shard(1, B), Shard(2, B), *free(3)], [B], NOW) is None, "something is free"
+    wanted = [Shard(KEEPERS, B), Shard(1, B, wanted_by=C), Shard(2, B, wanted_by=C)]
+    assert bids.to_ask_for(wanted, [B, C], NOW) is None, "others have asked for them"
+    assert bids.to_ask_for([Shard(KEEPERS, A)], [], NOW) is None, "it is alone"
+
+
+def test_what_is_asked_for_by_one_that_lives_is_given() -> None:
+    shards = [Shard(0, A), Shard(1, A, wanted_by=B), Shard(2, A, wanted_by=C), Shard(3, B, wanted_by=A)]
+    assert ShardBids(A, everything).to_give(shards, [B]) == [1]
+
+
+def test_whoever_has_the_lower_one_of_a_pair_gets_the_other_and_makes_one_of_them() -> None:
+    shards = [Shard(1, A), Shard(2, B), Shard(3, None), Shard(4, A), Shard(5, B)]
+    pairs = [Pair(1, 2), Pair(1, 3), Pair(1, 4), Pair(2, 5), Pair(3, 5)]
+    assert merging(A, shards, pairs) == Merging(take=[3], ask_for=[2], merge=[Pair(1, 4)])
+    assert merging(B, shards, pairs) == Merging(take=[], ask_for=[], merge=[Pair(2, 5)])
+
+
+@given(
+    owners=st.lists(st.sampled_from([None, A, B, C]), min_size=1, max_size=8),
+    used=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=8),
+)
+def test_what_runs_use_together_comes_to_be_one_whoever_had_it(
+    owners: list[int | None], used: list[tuple[int, int]]
+) -> None:
+    owned = dict(enumerate(owners, 1))
+    of = {number: number for number in owned}
+    for _ in range(len(owned) ** 2 + 1):
+        linked = {tuple(sorted((of[1 + a % len(owned)], of[1 + b % len(owned)]))) for a, b in used}
+        pairs = sorted(Pair(low, high) for low, high in linked if low != high)
+        if not pairs:
+            break
+        for me in (A, B, C):
+            seen = [Shard(number, owner) for number, owner in owned.items()]
+            found = merging(me, seen, pairs)
+            for number in (*found.take, *found.ask_for):
+                owned[number] = me  # who is asked gives
+            for low, high in found.merge:
+                if owned.get(high) == owned.get(low) == me:
+                    del owned[high]
+                    of = {each: low if shard == high else shard for each, shard in of.items()}
+            for number, owner in owned.items():
+                owned[number] = owner or C  # what is free is somebody's soon
+    else:
+        raise AssertionError((owned, of))
+
+
+@given(shards=st.integers(1, 20), processes=st.integers(1, 6), owners=st.data())
+def test_all_shards_come_to_be_served_about_evenly_wherever_it_began(
+    shards: int, processes: int, owners: st.DataObject
+) -> None:
+    names = range(101, 101 + processes)
+    owned = {number: owners.draw(st.sampled_from([None, *names])) for number in range(shards)}
+    wanted: dict[int, int] = {}
+    bids = {name: ShardBids(name, everything) for name in names}
+    at = NOW
+    for _ in range(shards * ASK_US // LOOK_US):
+        for me, each in bids.items():
+            seen = [Shard(number, owner, wanted.get(number)) for number, owner in owned.items()]
+            others = set(names) - {me}
+            for number in each.to_give(seen, others):
+                owned[number] = None
+            for number in each.to_take(seen, others, at):
+                if owned[number] is None and wanted.get(number, me) == me:
+                    owned[number] = me
+                    wanted.pop(number, None)
+            if (asked := each.to_ask_for(seen, others, at)) is not None:
+                wanted.setdefault(asked, me)
+        at += LOOK_US
+        counts = [Counter(owner for number, owner in owned.items() if number)[name] for name in names]
+        if None not in owned.values() and max(counts) - min(counts) < FEWER:
+            break
+    else:
+        raise AssertionError((owned, wanted))

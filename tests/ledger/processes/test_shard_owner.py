@@ -1,0 +1,104 @@
+"""Several processes of a ledger on a server share its shards: none has two owners, and none is forgotten."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator.core.ownership.lease import GONE_US
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.leases import Leases
+from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
+from orchestrator.ledger.processes.this_process import ThisProcess
+from orchestrator.units import SECOND_US
+from tests.ledger.processes.conftest import FIRST, SECOND
+from tests.postgres.ledgers import on_virtual_time, waited_for
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@pytest.fixture
+async def driver(url: str) -> AsyncIterator[Any]:
+    """A connection to a ledger with two endpoints."""
+    driver = await waited_for(url)({}, LineBounds())
+    await driver.execute("INSERT INTO endpoints (service_url, endpoint) VALUES ('u', 'a'), ('u', 'b')")
+    yield driver
+    driver.terminate()
+
+
+def member(url: str, name: Any, here: ThisProcess | None = None) -> AbstractAsyncContextManager[ShardOwner]:
+    return shard_owner_of("ledger", waited_for(url), name, here=here or on_virtual_time())
+
+
+def numbers(of: ShardOwner) -> list[int]:
+    return sorted(taken.shard for taken in of.shards)
+
+
+async def test_two_have_different_shards_and_each_its_own_slot(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first, member(url, SECOND) as second:
+        assert (first.slot, second.slot) == (0, 1)
+        await first.look()
+        await first.take([0, 1])
+        await second.take([1, 2])
+        assert (numbers(first), numbers(second)) == ([0, 1], [2])
+        assert await driver.fetchval(first.fence) == await driver.fetchval(second.fence) == 1
+        owners = {lease.shard: lease.owner for lease in (await second.look()).leases}
+        assert owners == {0: first.number, 1: first.number, 2: second.number}
+
+
+async def test_one_is_given_to_who_asked_for_it(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first, member(url, SECOND) as second:
+        await first.look()
+        await first.take([0, 1, 2])
+        await second.ask_for(2)
+        [asked] = [lease for lease in (await first.look()).leases if lease.wanted_by == second.number]
+        await first.give(asked.as_taken)
+        await first.take([2])
+        await second.take([2])
+        assert (numbers(first), numbers(second)) == ([0, 1], [2])
+
+
+async def test_what_it_was_not_told_it_learns_when_it_looks(url: str, driver: Any) -> None:
+    """A word may have been heard though its answer was lost."""
+    async with member(url, FIRST) as first:
+        await first.look()
+        await Leases(driver).take(first._membership.number, [1])
+        await first.look()
+        [taken] = first.shards
+        assert taken.shard == 1
+        await Leases(driver).give(first._membership.number, taken, is_settled=True)
+        await first.look()
+        assert not first.shards
+
+
+async def test_what_one_that_beats_no_more_had_is_told_to_be_left_for_as_long_as_that_matters(
+    url: str, driver: Any
+) -> None:
+    async with AsyncExitStack() as opened:
+        silent = await opened.enter_async_context(member(url, FIRST))
+        await silent.look()
+        await silent.take([1])
+        await driver.execute("UPDATE processes SET mark = ' #z'")  # none of its words is heard any more
+        async with member(url, SECOND) as second:
+            while (await second.look()).processes.keys() != {second.number}:  # noqa: ASYNC110  nobody tells of it
+                await anyio.sleep(1)
+            await second.take([1, 2])
+            assert {each.shard: each.was_left for each in second.shards} == {1: True, 2: False}
+            assert second.settled() == [2]
+            assert silent.why_lost is not None
+            assert not silent.may_leave()
+            await anyio.sleep(GONE_US / SECOND_US)
+            assert second.settled() == [1, 2]
+
+
+async def test_one_process_is_there_once(url: str, driver: Any) -> None:
+    here = on_virtual_time()
+    async with member(url, FIRST, here):
+        with pytest.raises(LedgerBusyError, match="this process works on this ledger already"):
+            async with member(url, FIRST, here):
+                raise AssertionError("it is there twice")
+    async with member(url, FIRST, here):
+        pass
