@@ -1,11 +1,13 @@
 """Why nobody can connect to a server, as a sentence with what to do."""
 
+import os
 import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from orchestrator.errors import LedgerUnavailableError, OrchestratorError, StorageError
+from orchestrator.ledger.postgres.server_access import disregarded_passwords
 from orchestrator.ledger.postgres.server_errors import ADVICE, PASSES
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
@@ -13,6 +15,7 @@ _CERTIFICATE = "name the host as its certificate does, and the file of who has s
 _TLS = "where it has no TLS, and nobody can listen on the way to it, add ?sslmode=disable"
 _POOLER = "a pooler seems to stand between: name the server itself"
 PROTOCOL_VIOLATION = "08P01"
+NOT_LET_IN = "28"
 
 
 @contextmanager
@@ -58,9 +61,15 @@ def _advice(error: Exception) -> str:
     if type(error) is ConnectionError or isinstance(error, ssl.SSLError):
         return _TLS
     code = getattr(error, "sqlstate", None)
-    if code == PROTOCOL_VIOLATION:
-        return _POOLER
-    found = None if code is None else ADVICE.get(code) or ADVICE.get(code[:2])
+    found = None if code is None else _advice_by_code(str(code))
     if found is not None:
         return found
     return ADVICE["08"] if isinstance(error, OSError) else "look into the server's log"
+
+
+def _advice_by_code(code: str) -> str | None:
+    if code == PROTOCOL_VIOLATION:
+        return _POOLER
+    if code.startswith(NOT_LET_IN) and (file := disregarded_passwords(os.environ)) is not None:
+        return f"others may read the passwords in {file}, so it is not asked: chmod 600 {file}"
+    return ADVICE.get(code) or ADVICE.get(code[:2])

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -92,6 +93,7 @@ def connecting(url: LedgerUrl) -> Connect:
         import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
     except ImportError:
         raise UsageError(missing_package("postgresql://", "asyncpg", "postgres")) from None
+    warnings.filterwarnings("ignore", "password file")  # its own way to say what `connect_errors` says
 
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
         with connect_errors(url):

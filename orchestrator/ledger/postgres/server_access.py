@@ -5,6 +5,7 @@ Passwords are the driver's affair: it takes them from `PGPASSWORD`, or from the 
 
 import os
 import ssl
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -56,3 +57,13 @@ def _proof(url: LedgerUrl, environ: Mapping[str, str]) -> dict[str, Any]:
     if url.tls_mode == "require" and root is None:
         context.verify_mode = ssl.CERT_NONE
     return {"ssl": context}
+
+
+def disregarded_passwords(environ: Mapping[str, str]) -> Path | None:
+    """The file of passwords that the driver passes over, since others may read it; None where there is none such."""
+    file = Path(environ.get("PGPASSFILE") or "~/.pgpass").expanduser()
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return None
+    return file if mode & (stat.S_IRWXG | stat.S_IRWXO) and "PGPASSWORD" not in environ else None

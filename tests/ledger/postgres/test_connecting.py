@@ -180,6 +180,11 @@ async def test_a_password_in_a_file_is_given_to_the_server_alone(
         monkeypatch.setenv("PGPASSFILE", str(file))
         monkeypatch.delenv("PGPASSWORD", raising=False)
         told = await said_to(f"postgresql://me@{there}/d?sslmode=disable")
-    assert bytes(given).endswith(b"hunter2\0")
-    assert "check the role, its password" in told
-    assert "hunter2" not in told
+        assert bytes(given).endswith(b"hunter2\0")
+        assert "check the role, its password" in told
+        file.chmod(0o644)
+        given.clear()
+        open_to_others = await said_to(f"postgresql://me@{there}/d?sslmode=disable")
+        assert open_to_others.endswith(f"others may read the passwords in {file}, so it is not asked: chmod 600 {file}")
+        assert b"hunter2" not in given
+    assert "hunter2" not in told + open_to_others
