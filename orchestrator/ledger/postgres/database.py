@@ -258,6 +258,10 @@ class ServerDatabase:
         """A number that is another one once anybody else has committed; our own commits leave it as it is."""
         return await self.asked(_OTHERS, {"me": self._me}, lambda found: int(found.scalar_one()))
 
+    def hurry(self) -> None:
+        """Tries for a moment only from now on to reach a server that is away."""
+        self._line.hurry()
+
     async def horizon(self) -> int:
         """Up to which number all events are there, although transactions end in another order than they began."""
         return await self._horizon.now()

@@ -4,18 +4,23 @@ A connection on which an answer does not come in time is aborted, never closed o
 well. While the server cannot be reached, one at a time tries to; all others are told at once.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakSet
 
+import anyio
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from orchestrator.errors import LedgerUnavailableError, UsageError
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
-from orchestrator.ledger.postgres.server_errors import server_errors
+from orchestrator.ledger.postgres.server_errors import lost, server_errors
+
+HURRIED_S: Final = 1.0
+"""Whoever is there answers within that."""
 
 STATEMENTS_KEPT: Final = 500
 """Statements that a connection has prepared; more than the ledger has."""
@@ -29,7 +34,8 @@ class Line:
         self._connect = connect
         self._bounds = bounds
         self._drivers: WeakSet[Any] = WeakSet()
-        self._trying = 0
+        self._tries: set[anyio.CancelScope] = set()
+        self._tried_s = math.inf
         self._was_reached = False
         self.away: LedgerUnavailableError | None = None
         """Why the server could not be reached when that was tried last; None where it could."""
@@ -54,20 +60,29 @@ class Line:
                 raise
             return driver
 
+    def hurry(self) -> None:
+        """The process ends, and the server is away: nobody tries to reach it for longer than `HURRIED_S` any more."""
+        self._tried_s = HURRIED_S
+        for each in self._tries:
+            each.deadline = min(each.deadline, anyio.current_time() + HURRIED_S)
+
     @contextmanager
     def _tried(self) -> Iterator[None]:
-        if self.away is not None and self._trying:
+        if self.away is not None and self._tries:
             raise self.away.copy()
-        self._trying += 1
-        try:
-            yield
-        except LedgerUnavailableError as error:
-            self.away = error.copy()
-            raise
-        else:
-            self.away = None
-        finally:
-            self._trying -= 1
+        with anyio.CancelScope(deadline=anyio.current_time() + self._tried_s) as trying:
+            self._tries.add(trying)
+            try:
+                yield
+            except LedgerUnavailableError as error:
+                self.away = error.copy()
+                raise
+            else:
+                self.away = None
+            finally:
+                self._tries.discard(trying)
+        if trying.cancelled_caught:
+            raise lost(self._name)
 
     async def is_lost(self, driver: Driver, error: BaseException) -> bool:
         """Whether there is no server at the other end any more, after an `error`. Where there is, the transaction is

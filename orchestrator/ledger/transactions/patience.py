@@ -36,8 +36,11 @@ class Trouble(NamedTuple):
 class Patience:
     """Of one process with one ledger, which it waits for `seconds` at a time."""
 
-    def __init__(self, clock: Clock, seconds: float = 0.0) -> None:
+    def __init__(self, clock: Clock, seconds: float = 0.0, hurry: Callable[[], object] = lambda: None) -> None:
         self.seconds = seconds
+        self._hurry = hurry
+        """Has whatever tries to reach it give up soon."""
+
         self.trouble: Trouble | None = None
         """What is waited for."""
 
@@ -94,9 +97,12 @@ class Patience:
 
     def hurry(self) -> None:
         """The process stops: from now on it waits no longer than for requests in flight, and hardly at all for a ledger
-        that has been away already.
+        that is waited for already.
         """
-        wait_s = IN_FLIGHT_S_MAX if self.trouble is None else AWAY_S_MAX
+        wait_s = IN_FLIGHT_S_MAX
+        if self._waiting:
+            wait_s = AWAY_S_MAX
+            self._hurry()
         self._until_s = min(self._until_s, anyio.current_time() + wait_s)
         self._end_pauses()
 

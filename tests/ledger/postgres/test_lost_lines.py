@@ -74,6 +74,33 @@ async def at_work(database: ServerDatabase, seconds: float = math.inf) -> AsyncI
         tasks.cancel_scope.cancel()
 
 
+async def test_who_stops_gives_up_soon_a_server_that_says_nothing_any_more(url: str) -> None:
+    tries_again = anyio.Event()
+
+    async def connect(settings: Settings, bounds: LineBounds) -> Driver:
+        if proxy.is_swallowing:
+            tries_again.set()
+        return await plain_connections(proxy.url)(settings, bounds)
+
+    async def stop(ledger: Ledger) -> None:
+        await tries_again.wait()
+        ledger.patience.hurry()
+
+    async with proxied(url) as proxy:
+        patient = LineBounds(connected_s=60.0, answered_s=0.5, found_s=0.5)
+        database = ServerDatabase("ledger", connect, metadata, bounds=patient)
+        async with at_work(database) as ledger:
+            await ledger.writer.run(adding("a"))
+            proxy.is_swallowing = True
+            with anyio.fail_after(10.0):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(stop, ledger)
+                    with pytest.raises(LedgerUnavailableError, match="the connection to its server was lost"):
+                        await ledger.writer.run(adding("b"))
+        proxy.is_swallowing = False
+        await database.aclose()
+
+
 async def test_of_interrupted_commits_none_is_taken_for_what_it_is_not(url: str) -> None:
     assert await interrupted(url, 2 * len(FATES)) == Judged(2 * len(FATES), 0, 0)
 
