@@ -121,8 +121,8 @@ def test_what_is_composed_works_and_one_that_serves_may_be_stopped(
     results = composed.start("commands", *of_header("results")).ended()
     assert len(results.stdout.splitlines()) == 60
     assert service.counted("accepted") == 60
-    info = composed.start("commands", *of_header("ledger")).ended()
-    assert f"process {two.pid} on " in info.stdout
+    there = composed.start("commands", *of_header("status"), "--json").ended().summary["processes"]
+    assert [f"process {two.pid} on " in each["process"] for each in there if not each["stands_by"]] == [True]
     healthy = composed.start("commands", *composed.services["two"]["healthcheck"]["test"][2:]).ended()
     assert healthy.exit_code == 0, healthy
     for each in (two, dashboard):
