@@ -9,6 +9,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
+from orchestrator.ledger.administration.members import Members
 from orchestrator.ledger.commands.command_repository import Commands
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
@@ -114,6 +115,10 @@ class Ledger:
     async def server_state(self) -> ServerState | None:
         """How that stands with us, in all that may be wrong with it; None where it is in a file."""
         return await self._site.server_state()
+
+    async def members(self) -> Members | None:
+        """The processes that work on it, or stand by; None where it is in a file, on which one works at most."""
+        return await self._site.members()
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -1,20 +1,34 @@
 """How the server stands on which a ledger is, as it tells the role by which `doctor` asks."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
+from orchestrator.api.inspect.processes import members_seen
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.server_rules import server_sentence
 from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger import Ledger
 
+SILENT_S: Final = 3.0
+"""Whoever lives beats each second."""
+
 
 async def server_now(ledger: Ledger, clock: Clock) -> ServerState | None:
     """The server of `ledger`, also beside the `clock` of this machine; None for a file."""
     server = await ledger.server_state()
-    return None if server is None else replace(server, ahead_us=clock.now() - ledger.now())
+    if server is None:
+        return None
+    members = await members_seen(ledger, within_s=SILENT_S)
+    seen = () if members is None else members.processes
+    return replace(
+        server,
+        ahead_us=clock.now() - ledger.now(),
+        silent_processes=[each.process for each in seen if each.is_beating is False],
+        is_succeeded=any(each.is_beating for each in seen),
+    )
 
 
 def how_server_is(facts: Facts) -> Iterator[str]:

@@ -12,6 +12,8 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
 from orchestrator.cli.output.batch_table import batches_table
 from orchestrator.cli.output.member_table import member_name, members_table, unwell_members
+from orchestrator.cli.output.needs_texts import needs_line, needs_text
+from orchestrator.cli.output.process_table import show_processes
 from orchestrator.cli.output.status_texts import (
     COLLECTED_BY,
     KIND_CHARS_MAX,
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
 
-NEEDS_NAMED_MAX: Final = 3
-"""So many of what needs somebody are named in the one line that there is for them."""
-
 Every = Annotated[
     bool,
     typer.Option(
@@ -67,12 +66,23 @@ Needs = Annotated[
     typer.Option("--needs", metavar="", help="Only what needs you, with its cause and what helps."),
 ]
 
+Processes = Annotated[
+    bool,
+    typer.Option("--processes", metavar="", help="Who works on the ledger, or stands by, and what each has."),
+]
+
 _every = at_ledger("One JSON array on standard output.", tells_raised=False)
 
 
 @_every
 async def status(
-    name: SomeRun = None, every: Every = False, needs: Needs = False, *, ledger: LedgerAddress, as_json: bool
+    name: SomeRun = None,
+    every: Every = False,
+    needs: Needs = False,
+    processes: Processes = False,
+    *,
+    ledger: LedgerAddress,
+    as_json: bool,
 ) -> None:
     """Show the runs of a ledger and how they stand.
 
@@ -81,10 +91,13 @@ async def status(
 
     Example: orchestrator status
     """
+    if (needs or processes) and (name is not None or every or (needs and processes)):
+        told = "--needs" if needs else "--processes"
+        raise UsageError(f"{told} tells of all of a ledger: give no run with it, and no other flag of what to show")
     if needs:
-        if name is not None or every:
-            raise UsageError("--needs tells of all of a ledger: give no run with it, nor --all")
         await _show_needs(ledger, as_json)
+    elif processes:
+        await _show_processes(ledger, as_json)
     else:
         await _show(name, every, ledger, as_json)
 
@@ -112,6 +125,12 @@ async def _show(name: str | None, every: bool, ledger: LedgerAddress, as_json: b
         streams.say(f"{ledger} has no runs yet")
         if needs:
             streams.say(needs_line(needs))
+
+
+async def _show_processes(ledger: LedgerAddress, as_json: bool) -> None:
+    from orchestrator.api.inspect.processes import processes
+
+    show_processes(await processes(ledger), as_json=as_json)
 
 
 async def _show_needs(ledger: LedgerAddress, as_json: bool) -> None:
@@ -306,31 +325,3 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     parts += (again if run.collected_by is None else offline)(run.safe_offline_s)
     parts += (f"closest call: {text}" for text in closest_call(run.margin_s.min))
     return parts
-
-
-# --- what needs a person
-
-
-def needs_line(needs: Sequence[NeedLine]) -> str:
-    """All of them in a line; empty where nobody is needed."""
-    if not needs:
-        return ""
-    named = [f"{need.name} ({need.kind})" for need in needs[:NEEDS_NAMED_MAX]]
-    more = [f"{len(needs) - NEEDS_NAMED_MAX:,} more"] if len(needs) > NEEDS_NAMED_MAX else []
-    verb = "needs" if len(needs) == 1 else "need"
-    all_of_them = f"{wording.counted(len(needs), 'thing')} {verb} you: {', '.join(named + more)}"
-    return f"{all_of_them}; what, and what helps: orchestrator status --needs"
-
-
-def needs_text(needs: Sequence[NeedLine]) -> str:
-    """Each with its cause and with what helps, the most urgent first."""
-    return tables.drawn(tables.lines((need.kind.value, "\n".join(_told(need))) for need in needs))
-
-
-def _told(need: NeedLine) -> Iterator[str]:
-    since = "" if need.since is None else f", since {second(need.since)} UTC"
-    more = f" and {need.more:,} more" if need.more else ""
-    yield f"{streams.shown(need.name)}{more}{since}"
-    if need.expires_at is not None:
-        yield f"the first result may be gone at {second(need.expires_at)} UTC"
-    yield from map(streams.shown, filter(None, (need.cause, *need.evidence, need.advice)))

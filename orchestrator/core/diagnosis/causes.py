@@ -26,6 +26,7 @@ class Cause(StrEnum):
     KEY_REFUSED = "key-refused"
     ENDPOINT_UNKNOWN = "endpoint-unknown"
     RESULTS_EXPIRE = "results-expire"
+    PROCESS_SILENT = "process-silent"
     NO_PROCESS = "no-process"
     RUN_BLOCKED = "run-held"
     STOPPED = "stopped"

@@ -33,6 +33,7 @@ def server(facts: Facts) -> Iterator[Finding]:
     at = facts.ledger.path
     yield from _durability(at, state)
     yield from _rights(at, state)
+    yield from _processes(at, state, facts)
     yield from _connections(at, state)
     yield from _way(at, state)
     yield from _clock(at, state)
@@ -79,6 +80,21 @@ def _rights(at: str, state: ServerState) -> Iterator[Finding]:
             f"the role {state.role} may not write in all tables of this ledger",
             f"not in {', '.join(lacking)}",
             advice=f"as their owner: GRANT ALL ON {', '.join(lacking)} TO {state.role}",
+        )
+
+
+def _processes(at: str, state: ServerState, facts: Facts) -> Iterator[Finding]:
+    serve = facts.word(Suggestion(NextStep.SERVE))
+    for each in state.silent_processes:
+        yield finding(
+            Cause.PROCESS_SILENT,
+            at,
+            "a process of this ledger was stopped, was cut off, or is gone",
+            f"{each} has not beaten for some seconds",
+            advice="nothing: another process takes its place"
+            if state.is_succeeded
+            else f"on a machine that lives: {serve}",
+            needs_person=not state.is_succeeded,
         )
 
 

@@ -69,6 +69,11 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it sweeps by itself (autovacuum)."""
 
     tables: Sequence[TableState]
+    silent_processes: Sequence[str] = ()
+    """Those of the ledger that do not beat."""
+
+    is_succeeded: bool = False
+    """Whether another one beats, which takes their place."""
 
     @property
     def is_read_only(self) -> bool:

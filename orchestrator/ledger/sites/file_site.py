@@ -107,6 +107,9 @@ class FileSite:
     async def server_state(self) -> None:
         """None."""
 
+    async def members(self) -> None:
+        """None: its lock has one."""
+
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """None."""
         return {}

@@ -10,6 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger import migrations
 from orchestrator.ledger.administration import roles, server_facts
+from orchestrator.ledger.administration.members import Members, members_of
 from orchestrator.ledger.holder_text import left_behind, older_owner_error
 from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
@@ -157,6 +158,11 @@ class ServerSite:
         async with self.database.reading() as view:
             way = way_of(server_driver(view))
             return await server_facts.server_state(view, self.address, tls=way.tls, claimed_backend=way.claimed_backend)
+
+    async def members(self) -> Members:
+        """As the server tells this role."""
+        async with self.database.reading() as view:
+            return await members_of(view)
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By the role whose the tables are."""

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.server_state import ServerState
+from orchestrator.ledger.administration.members import Members
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sites.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -95,6 +96,9 @@ class LedgerSite(Protocol):
 
     async def server_state(self) -> ServerState | None:
         """How that stands with us, in all that may be wrong with it; None for a file."""
+
+    async def members(self) -> Members | None:
+        """The processes that work on it, or stand by, as far as others can see them; None for a file."""
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By what each is for, the statements for roles that may do just that; none for a file."""

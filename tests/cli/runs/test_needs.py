@@ -2,7 +2,7 @@
 
 import json
 
-from orchestrator.cli.runs.status import needs_line, needs_text
+from orchestrator.cli.output.needs_texts import needs_line, needs_text
 from orchestrator.core.diagnosis.need_facts import NeedKind, Subject
 from orchestrator.views.pages.needs import NeedLine
 from tests.cli.command_line import give

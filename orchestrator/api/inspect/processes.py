@@ -1,0 +1,60 @@
+"""Who works on a ledger, or stands by, and what each has (`status --processes`)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from orchestrator.core.gates.gates import Gate
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.administration.members import Members
+from orchestrator.ledger.runs.heartbeats import Heartbeat
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown
+
+BEAT_SEEN_S: Final = 1.5
+"""Within this time whoever lives beats at least once."""
+
+
+async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> LedgerProcesses:
+    """Those of the ledger, which on a server are looked at twice. Raises `UsageError` where there is none."""
+    given = dependencies or Dependencies()
+    async with read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
+        members = await members_seen(opened, within_s=BEAT_SEEN_S)
+        held_by = await opened.holder()
+        beats = [each for each in await opened.runs.heartbeats.all() if held_by and each.is_fresh(opened.now())]
+        shown = members.processes if members is not None else await _of_file(opened, held_by, beats)
+        return LedgerProcesses(
+            ledger=str(ledger),
+            processes=tuple(shown),
+            free=() if members is None else members.free,
+            lacks=await _lacks(opened, beats),
+        )
+
+
+async def members_seen(ledger: Ledger, *, within_s: float) -> Members | None:
+    """The processes of `ledger`, of which it is known whether they beat within that time; None for a file."""
+    before = await ledger.members()
+    if before is None or not before.processes:
+        return before
+    await anyio.sleep(within_s)
+    now = await ledger.members()
+    return before if now is None else now.looked_at_again(before)
+
+
+async def _of_file(ledger: Ledger, held_by: str | None, beats: Sequence[Heartbeat]) -> list[ProcessShown]:
+    if held_by is not None and not beats:
+        return [ProcessShown(process=held_by, since=await ledger.taken_at() or ledger.now())]
+    return [ProcessShown(process=each.process, since=each.began_at, reported_at=each.beaten_at) for each in beats]
+
+
+async def _lacks(ledger: Ledger, beats: Sequence[Heartbeat]) -> tuple[LackShown, ...]:
+    held = [
+        (run, beat.process, said.blocked_by.why)
+        for beat in beats
+        for run, said in beat.report.runs.items()
+        if said.blocked_by is not None and said.blocked_by.gate == Gate.UNSERVABLE
+    ]
+    names = {run.id: run.name for run in await ledger.runs.all([run for run, _, _ in held])} if held else {}
+    return tuple(LackShown(run=names[run], process=process, why=why) for run, process, why in held if run in names)

@@ -1,0 +1,69 @@
+"""Asks a server who works on a ledger there, or stands by, and which process has what of it. Changes nothing."""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.views.processes import ProcessShown, ShardShown
+
+_PROCESSES: Final = text(
+    "SELECT id, beat, name AS process, version, began_at AS since, EXISTS (SELECT FROM pg_stat_activity"
+    " WHERE datname = current_database() AND right(application_name, length(mark)) = mark) AS is_connected"
+    " FROM processes ORDER BY id"
+)
+_SHARDS: Final = text(
+    "WITH used AS (SELECT coalesce(shard_id, id) AS shard, array_agg(endpoint ORDER BY endpoints.id) AS endpoints,"
+    " bool_or(EXISTS (SELECT FROM runs JOIN counts ON run_id = runs.id WHERE endpoint_id = endpoints.id AND n > 0"
+    " AND counts.name IN ('queued', 'submitting', 'uncertain', 'outstanding'))) AS is_open"
+    " FROM endpoints GROUP BY 1 UNION ALL SELECT 0, ARRAY[]::text[], false)"
+    " SELECT used.shard, endpoints, is_open, owner, taken_at, left_at,"
+    " (SELECT name FROM processes WHERE id = wanted_by) AS wanted_by"
+    " FROM used LEFT JOIN leases USING (shard) ORDER BY used.shard"
+)
+
+
+class Members(msgspec.Struct, frozen=True, kw_only=True):
+    """The processes of a ledger on a server at one moment."""
+
+    processes: tuple[ProcessShown, ...]
+    beats: tuple[tuple[int, int], ...]
+    """The number of each of them, and of its latest beat."""
+
+    free: tuple[ShardShown, ...]
+    """The shards that nobody has, and that have unfinished runs."""
+
+    def looked_at_again(self, before: "Members") -> "Members":
+        """The same, with what it tells beside an earlier look."""
+        earlier = dict(before.beats)
+        processes = tuple(
+            msgspec.structs.replace(each, is_beating=earlier[number] != beat if number in earlier else None)
+            for each, (number, beat) in zip(self.processes, self.beats, strict=True)
+        )
+        return msgspec.structs.replace(self, processes=processes)
+
+
+async def members_of(view: AsyncConnection) -> Members:
+    """Those of the ledger in `view`."""
+    processes = [dict(each) for each in (await view.execute(_PROCESSES)).mappings()]
+    beats = tuple((each.pop("id"), each.pop("beat")) for each in processes)
+    had: dict[int, list[ShardShown]] = {number: [] for number, _ in beats}
+    free = []
+    for row in (await view.execute(_SHARDS)).mappings():
+        shard = ShardShown(
+            shard=row["shard"],
+            endpoints=tuple(row["endpoints"]),
+            taken_at=row["taken_at"],
+            left_at=row["left_at"],
+            wanted_by=row["wanted_by"],
+        )
+        if row["owner"] is not None:
+            had[row["owner"]].append(shard)
+        elif row["is_open"]:
+            free.append(shard)
+    shown = tuple(
+        ProcessShown(**each, shards=tuple(had[number]), stands_by=not had[number])
+        for each, (number, _) in zip(processes, beats, strict=True)
+    )
+    return Members(processes=shown, beats=beats, free=tuple(free))
