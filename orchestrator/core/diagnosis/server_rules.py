@@ -84,16 +84,14 @@ def _rights(at: str, state: ServerState) -> Iterator[Finding]:
 
 
 def _processes(at: str, state: ServerState, facts: Facts) -> Iterator[Finding]:
-    serve = facts.word(Suggestion(NextStep.SERVE))
+    serve = f"on a machine that lives: {facts.word(Suggestion(NextStep.SERVE))}"
     for each in state.silent_processes:
         yield finding(
             Cause.PROCESS_SILENT,
             at,
             "a process of this ledger was stopped, was cut off, or is gone",
             f"{each} has not beaten for some seconds",
-            advice="nothing: another process takes its place"
-            if state.is_succeeded
-            else f"on a machine that lives: {serve}",
+            advice="nothing: another process takes its place" if state.is_succeeded else serve,
             needs_person=not state.is_succeeded,
         )
 

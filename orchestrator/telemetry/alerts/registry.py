@@ -50,6 +50,27 @@ _UNATTENDED: Final = (
         "/engine",
     ),
     _alert(
+        "NobodyTakesOver",
+        f"sum by ({_BY}) (orchestrator_ledger_processes) == 1"
+        f" and sum by ({_BY}) (max_over_time(orchestrator_ledger_processes[1d])) > 1",
+        "15m",
+        Severity.WARNING,
+        "One process is left on the ledger: nobody would take its place",
+        "There were more within a day. See with `orchestrator status --processes` which one is missing, and begin"
+        " `orchestrator serve` on its machine.",
+        "/engine",
+    ),
+    _alert(
+        "ShardsUnowned",
+        "orchestrator_ledger_shards_unowned > 0",
+        "2m",
+        Severity.WARNING,
+        "Runs are not finished at endpoints that no process has",
+        "`orchestrator status --processes` says which, and what the processes at work lack to take them: a key, a file,"
+        " a variable.",
+        "/engine",
+    ),
+    _alert(
         "PodsLeft",
         f"sum by ({_BY}) (orchestrator_pods) > 0 unless on ({_BY}) ({_WORKING})",
         "5m",

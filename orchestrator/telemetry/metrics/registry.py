@@ -163,6 +163,12 @@ _OF_PROCESS: Final = (
     _gauge("at_work", (SLOT,), "1 while the process works on the ledger, else 0."),
     _gauge("heartbeat_timestamp_seconds", (SLOT,), "When the process was last heard of.", "seconds"),
     _gauge("engine_resident_memory_bytes", (SLOT,), "Memory of the process.", "bytes"),
+    _gauge(
+        "ledger_processes",
+        (STATE,),
+        "Processes that have the ledger or a part of it (`works`), and those that wait for a place (`stands_by`).",
+    ),
+    _gauge("ledger_shards_unowned", (), "Endpoints, together with those of the same runs, that no process has."),
     _counter("engine_cpu_seconds_total", (SLOT,), "Processor time of the processes in this slot.", "seconds"),
     _histogram("engine_loop_lag_seconds", (), "How late the event loop was."),
     _histogram("ledger_commit_seconds", (), "How long commits to the ledger took."),

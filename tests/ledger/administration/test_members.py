@@ -10,12 +10,15 @@ from orchestrator import __version__
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.processes import processes
 from orchestrator.core.diagnosis.causes import Cause
+from orchestrator.ledger import read_ledger
 from orchestrator.ledger.administration.members import Members
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.command_requests import DoctorRequest
+from orchestrator.telemetry.metrics.process_readings import read_process
+from orchestrator.telemetry.metrics.readings import Readings
 from orchestrator.views.processes import ShardShown
 from tests.postgres.databases import Databases, plain_connections
 
@@ -69,6 +72,13 @@ async def test_each_process_is_there_with_what_it_has_and_what_nobody_has(url: s
         assert all(each.taken_at is not None for each in one.shards)
         assert (two.process, two.is_connected, two.stands_by, two.shards) == (SECOND.name, False, True, ())
         assert found.free == (ShardShown(shard=2, endpoints=("b",)),)
+
+        told = Readings()
+        async with read_ledger(parse_ledger_url(url), connect=plain_connections(url)) as ledger:
+            await read_process(ledger, (), (), told)
+        values = told.snapshot().values
+        assert values["ledger_processes"] == {("works",): 1, ("stands_by",): 1}
+        assert values["ledger_shards_unowned"] == {(): 1}
 
         await leases.take(first, [2])
         await leases.want(second, 2)

@@ -55,6 +55,18 @@ CASES: Final[Mapping[str, AlertCase]] = {
             {_endpoint("runs", standing="running"): "1x60", 'at_work{slot="0"}': "1x55 0x5"},
         ),
     ),
+    "NobodyTakesOver": AlertCase(
+        {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "1x30 0x30"},
+        (
+            {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "1x60"},
+            {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "0x60"},
+            {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "1x50 0x10"},
+        ),
+    ),
+    "ShardsUnowned": AlertCase(
+        {"ledger_shards_unowned": "1x60"},
+        ({"ledger_shards_unowned": "0x60"}, {"ledger_shards_unowned": "0x59 1x1"}),
+    ),
     "PodsLeft": AlertCase(
         {'pods{state="ready"}': "2x60", **_NOBODY},
         (

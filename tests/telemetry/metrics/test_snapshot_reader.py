@@ -103,6 +103,8 @@ async def test_what_the_process_wrote_down_is_told_as_it_stands(tmp_path: Path) 
     assert isinstance(margin, Distribution)
     assert (margin.bounds[:4], margin.at_most[:4], margin.total) == ((0.0, 15.0, 60.0, 150.0), (0, 0, 1, 1), 40.0)
     assert found("engine_cpu_seconds_total", "0") == 12.5
+    assert (found("ledger_processes", "works"), found("ledger_processes", "stands_by")) == (1, 0)
+    assert found("ledger_shards_unowned") == 0
     assert found("janitor_failing", "prune") == 1
     assert found("webhooks_total", "accepted") == 4
     assert found("webhooks_total", "hints") == 2
