@@ -6,10 +6,9 @@ from typing import Final
 from sqlalchemy import false, update
 
 from orchestrator.clock import Clock
-from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
-from orchestrator.ledger.administration.members import Members
+from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.commands.command_repository import Commands
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
@@ -25,7 +24,6 @@ from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
-from orchestrator.views.ledger_server import ServerFacts
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -108,17 +106,10 @@ class Ledger:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""
         return await self._access.waited(self._site.taken_at)
 
-    async def server_facts(self) -> ServerFacts | None:
-        """How the server stands on which it is; None where it is in a file."""
-        return await self._site.server_facts()
-
-    async def server_state(self) -> ServerState | None:
-        """How that stands with us, in all that may be wrong with it; None where it is in a file."""
-        return await self._site.server_state()
-
-    async def members(self) -> Members | None:
-        """The processes that work on it, or stand by; None where it is in a file, on which one works at most."""
-        return await self._site.members()
+    @property
+    def server(self) -> ServerInspection | None:
+        """What there is to ask of the server on which it is; None where it is in a file."""
+        return self._site.inspection
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

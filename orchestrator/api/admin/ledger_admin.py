@@ -90,7 +90,7 @@ async def ledger_info(ledger: LedgerAddress) -> LedgerInfo:
             at_work=tuple(
                 WorkingProcess(process=beat.process, since=beat.began_at, reported_at=beat.beaten_at) for beat in beats
             ),
-            server=await opened.server_facts(),
+            server=None if opened.server is None else await opened.server.facts(),
         )
 
 

@@ -8,12 +8,13 @@ import anyio
 from orchestrator.core.gates.gates import Gate
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, read_ledger
-from orchestrator.ledger.administration.members import Members
+from orchestrator.ledger.administration.present_processes import PresentProcesses
+from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown
 
-BEAT_SEEN_S: Final = 1.5
+BEAT_S: Final = 1.5
 """Within this time whoever lives beats at least once."""
 
 
@@ -21,26 +22,25 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
     """Those of the ledger, which on a server are looked at twice. Raises `UsageError` where there is none."""
     given = dependencies or Dependencies()
     async with read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
-        members = await members_seen(opened, within_s=BEAT_SEEN_S)
+        present = None if opened.server is None else await observed_processes(opened.server, within_s=BEAT_S)
         held_by = await opened.holder()
         beats = [each for each in await opened.runs.heartbeats.all() if held_by and each.is_fresh(opened.now())]
-        shown = members.processes if members is not None else await _of_file(opened, held_by, beats)
+        shown = present.processes if present is not None else await _of_file(opened, held_by, beats)
         return LedgerProcesses(
             ledger=str(ledger),
             processes=tuple(shown),
-            free=() if members is None else members.free,
+            free=() if present is None else present.free,
             lacks=await _lacks(opened, beats),
         )
 
 
-async def members_seen(ledger: Ledger, *, within_s: float) -> Members | None:
-    """The processes of `ledger`, of which it is known whether they beat within that time; None for a file."""
-    before = await ledger.members()
-    if before is None or not before.processes:
+async def observed_processes(server: ServerInspection, *, within_s: float) -> PresentProcesses:
+    """The processes of a ledger on `server`, of which it is known whether they beat within that time."""
+    before = await server.processes()
+    if not before.processes:
         return before
     await anyio.sleep(within_s)
-    now = await ledger.members()
-    return before if now is None else now.looked_at_again(before)
+    return (await server.processes()).looked_at_again(before)
 
 
 async def _of_file(ledger: Ledger, held_by: str | None, beats: Sequence[Heartbeat]) -> list[ProcessShown]:

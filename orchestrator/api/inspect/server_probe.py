@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from orchestrator.api.inspect.processes import members_seen
+from orchestrator.api.inspect.processes import observed_processes
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.server_rules import server_sentence
@@ -18,13 +18,11 @@ SILENT_S: Final = 3.0
 
 async def server_now(ledger: Ledger, clock: Clock) -> ServerState | None:
     """The server of `ledger`, also beside the `clock` of this machine; None for a file."""
-    server = await ledger.server_state()
-    if server is None:
+    if ledger.server is None:
         return None
-    members = await members_seen(ledger, within_s=SILENT_S)
-    seen = () if members is None else members.processes
+    state, seen = await ledger.server.state(), (await observed_processes(ledger.server, within_s=SILENT_S)).processes
     return replace(
-        server,
+        state,
         ahead_us=clock.now() - ledger.now(),
         silent_processes=[each.process for each in seen if each.is_beating is False],
         is_succeeded=any(each.is_beating for each in seen),

@@ -105,7 +105,9 @@ class ServerDatabase:
         self._writer = pool_of(partial(self._writing_connection, writing), connections=1)
         self._readers = pool_of(partial(connected, reading, answered_s=bounds.found_s), connections=READERS_MAX)
         self._changer = pool_of(partial(connected, changing, answered_s=bounds.rewritten_s), connections=1)
-        self._horizon = FeedHorizon(self.asked)
+        self.horizon = FeedHorizon(self.asked).now
+        """Up to which number all events are there, although transactions end in another order than they began."""
+
         self._lock = LedgerLock(name, bounds)
         self.is_guest = False
         self.fence: str | None = None
@@ -261,10 +263,6 @@ class ServerDatabase:
     def hurry(self) -> None:
         """Tries for a moment only from now on to reach a server that is away."""
         self._line.hurry()
-
-    async def horizon(self) -> int:
-        """Up to which number all events are there, although transactions end in another order than they began."""
-        return await self._horizon.now()
 
     async def structure(self) -> int:
         """The version of the tables."""

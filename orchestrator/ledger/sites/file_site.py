@@ -20,6 +20,9 @@ from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 class FileSite:
     """That of the file at `address`. With `patience_s` its database is there to be read only."""
 
+    inspection = None
+    """There is no server."""
+
     ownership = None
     """Nobody can take it from who holds it."""
 
@@ -100,15 +103,6 @@ class FileSite:
     def refuse_abandoned(self) -> None:
         """See `left_behind`."""
         file_locks.refuse_abandoned_file(self.address)
-
-    async def server_facts(self) -> None:
-        """None."""
-
-    async def server_state(self) -> None:
-        """None."""
-
-    async def members(self) -> None:
-        """None: its lock has one."""
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """None."""

@@ -7,10 +7,9 @@ from typing import Final
 from sqlalchemy import Result, text
 
 from orchestrator.clock import Clock
-from orchestrator.core.diagnosis.server_state import ServerState
 from orchestrator.ledger import migrations
-from orchestrator.ledger.administration import roles, server_facts
-from orchestrator.ledger.administration.members import Members, members_of
+from orchestrator.ledger.administration import roles
+from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.holder_text import left_behind, older_owner_error
 from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
@@ -27,7 +26,6 @@ from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
 from orchestrator.ledger.sites.site import LedgerPlace, Ownership, StandsBy
 from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
-from orchestrator.views.ledger_server import ServerFacts
 
 _OWNER: Final = text(OWNER)
 
@@ -148,21 +146,12 @@ class ServerSite:
         if owner is not None and owner.loop.is_closed():
             raise left_behind(f"{self.address}:")
 
-    async def server_facts(self) -> ServerFacts:
-        """As the server tells this role."""
-        async with self.database.reading() as view:
-            return await server_facts.server_facts(view)
-
-    async def server_state(self) -> ServerState:
-        """As the server tells this role."""
-        async with self.database.reading() as view:
-            way = way_of(server_driver(view))
-            return await server_facts.server_state(view, self.address, tls=way.tls, claimed_backend=way.claimed_backend)
-
-    async def members(self) -> Members:
-        """As the server tells this role."""
-        async with self.database.reading() as view:
-            return await members_of(view)
+    @property
+    def inspection(self) -> ServerInspection:
+        """What the server tells this role."""
+        return ServerInspection(
+            database=self.database, address=self.address, way_there=lambda view: way_of(server_driver(view))
+        )
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By the role whose the tables are."""

@@ -5,12 +5,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from orchestrator.clock import Clock
-from orchestrator.core.diagnosis.server_state import ServerState
-from orchestrator.ledger.administration.members import Members
+from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sites.sent_marks import Boot, Marks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
-from orchestrator.views.ledger_server import ServerFacts
 
 
 class LedgerPlace(Protocol):
@@ -91,14 +89,9 @@ class LedgerSite(Protocol):
     def refuse_abandoned(self) -> None:
         """Raises `UsageError` where this process holds it in an event loop that is closed; see `left_behind`."""
 
-    async def server_facts(self) -> ServerFacts | None:
-        """How the server stands on which it is; None for a file."""
-
-    async def server_state(self) -> ServerState | None:
-        """How that stands with us, in all that may be wrong with it; None for a file."""
-
-    async def members(self) -> Members | None:
-        """The processes that work on it, or stand by, as far as others can see them; None for a file."""
+    @property
+    def inspection(self) -> ServerInspection | None:
+        """What there is to ask of the server on which it is; None for a file."""
 
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """By what each is for, the statements for roles that may do just that; none for a file."""

@@ -34,7 +34,7 @@ async def read_process(
             into.add("engine_resident_memory_bytes", slot, value=sampled.resident_bytes if is_present else None)
         for duty in () if beat.report.janitor is None or not is_present else beat.report.janitor.failing:
             into.latest("janitor_failing", duty, value=1)
-    await _add_members(ledger, len(present), into)
+    await _add_processes(ledger, len(present), into)
     lag = reduce(Histogram.plus, (each.lag for each in totals.values()), NO_VALUES)
     commits = reduce(Histogram.plus, (each.commits for each in totals.values()), NO_VALUES)
     into.add("engine_loop_lag_seconds", value=distribution(lag, LAG_BOUNDS_S))
@@ -43,13 +43,13 @@ async def read_process(
     _add_webhooks(sum((Counter(each.webhooks) for each in totals.values()), Counter()), into)
 
 
-async def _add_members(ledger: Ledger, at_work: int, into: Readings) -> None:
+async def _add_processes(ledger: Ledger, at_work: int, into: Readings) -> None:
     """Who has the ledger, or waits for a place. On a file nobody waits, and whoever is `at_work` has all of it."""
-    members = await ledger.members()
-    waiting = 0 if members is None else sum(each.stands_by for each in members.processes)
-    into.add("ledger_processes", "works", value=at_work if members is None else len(members.processes) - waiting)
+    found = None if ledger.server is None else await ledger.server.processes()
+    waiting = 0 if found is None else sum(each.stands_by for each in found.processes)
+    into.add("ledger_processes", "works", value=at_work if found is None else len(found.processes) - waiting)
     into.add("ledger_processes", "stands_by", value=waiting)
-    into.add("ledger_shards_unowned", value=0 if members is None else len(members.free))
+    into.add("ledger_shards_unowned", value=0 if found is None else len(found.free))
 
 
 def _add_webhooks(counted: Mapping[str, int], into: Readings) -> None:

@@ -58,7 +58,7 @@ async def a_role(url: str, *rights: str) -> AsyncIterator[str]:
 async def state_of(url: str) -> ServerState:
     site = ServerSite(parse_ledger_url(url), connect=plain_connections(url))
     try:
-        return await site.server_state()
+        return await site.inspection.state()
     finally:
         await site.aclose()
 
@@ -129,7 +129,7 @@ async def test_a_pooler_and_tls_are_seen_at_this_end_of_the_line(trusted_url: st
         port, options = there.rpartition(":")[2], f"sslmode=verify-full&sslrootcert={PEM}"
         over = parse_ledger_url(f"postgresql://orchestrator@localhost:{port}/{address.database}?{options}")
         site = ServerSite(over, connect=connecting(over))
-        found = await site.server_state()
+        found = await site.inspection.state()
         async with site.database.reading() as view:
             pooled = await server_state(view, over, tls=None, claimed_backend=0)
         await site.aclose()

@@ -24,7 +24,7 @@ _SHARDS: Final = text(
 )
 
 
-class Members(msgspec.Struct, frozen=True, kw_only=True):
+class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
     """The processes of a ledger on a server at one moment."""
 
     processes: tuple[ProcessShown, ...]
@@ -34,7 +34,7 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
     free: tuple[ShardShown, ...]
     """The shards that nobody has, and that have unfinished runs."""
 
-    def looked_at_again(self, before: "Members") -> "Members":
+    def looked_at_again(self, before: "PresentProcesses") -> "PresentProcesses":
         """The same, with what it tells beside an earlier look."""
         earlier = dict(before.beats)
         processes = tuple(
@@ -44,7 +44,7 @@ class Members(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, processes=processes)
 
 
-async def members_of(view: AsyncConnection) -> Members:
+async def present_processes(view: AsyncConnection) -> PresentProcesses:
     """Those of the ledger in `view`."""
     processes = [dict(each) for each in (await view.execute(_PROCESSES)).mappings()]
     beats = tuple((each.pop("id"), each.pop("beat")) for each in processes)
@@ -66,4 +66,4 @@ async def members_of(view: AsyncConnection) -> Members:
         ProcessShown(**each, shards=tuple(had[number]), stands_by=not had[number])
         for each, (number, _) in zip(processes, beats, strict=True)
     )
-    return Members(processes=shown, beats=beats, free=tuple(free))
+    return PresentProcesses(processes=shown, beats=beats, free=tuple(free))

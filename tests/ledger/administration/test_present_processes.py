@@ -11,7 +11,7 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.processes import processes
 from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.ledger import read_ledger
-from orchestrator.ledger.administration.members import Members
+from orchestrator.ledger.administration.present_processes import PresentProcesses
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.ledger.sites.server_site import ServerSite
@@ -46,8 +46,8 @@ async def site_at(url: str) -> AsyncIterator[ServerSite]:
     await site.aclose()
 
 
-async def seen(site: ServerSite, before: Members) -> list[tuple[str, bool | None]]:
-    found = (await site.members()).looked_at_again(before)
+async def seen(site: ServerSite, before: PresentProcesses) -> list[tuple[str, bool | None]]:
+    found = (await site.inspection.processes()).looked_at_again(before)
     return [(each.process, each.is_beating) for each in found.processes]
 
 
@@ -55,17 +55,17 @@ async def test_each_process_is_there_with_what_it_has_and_what_nobody_has(url: s
     driver = await asyncpg.connect(url, server_settings={"application_name": f"orchestrator {FIRST.name}{FIRST.mark}"})
     among, leases = Processes(driver), Leases(driver)
     async with site_at(url) as site:
-        nobody = await site.members()
+        nobody = await site.inspection.processes()
         assert (nobody.processes, nobody.free) == ((), ())
         await driver.execute(RUN)
-        assert [each.endpoints for each in (await site.members()).free] == [("b",)]
+        assert [each.endpoints for each in (await site.inspection.processes()).free] == [("b",)]
 
         first, second = await among.join(FIRST), await among.join(SECOND)
         assert first is not None
         assert second is not None
         await leases.all()
         await leases.take(first, [0, 1])
-        found = await site.members()
+        found = await site.inspection.processes()
         one, two = found.processes
         assert (one.process, one.version, one.is_connected, one.stands_by) == (FIRST.name, __version__, True, False)
         assert [(each.shard, each.endpoints) for each in one.shards] == [(0, ()), (1, ("a", "c"))]
@@ -82,7 +82,11 @@ async def test_each_process_is_there_with_what_it_has_and_what_nobody_has(url: s
 
         await leases.take(first, [2])
         await leases.want(second, 2)
-        assert [each.wanted_by for each in (await site.members()).processes[0].shards] == [None, None, SECOND.name]
+        assert [each.wanted_by for each in (await site.inspection.processes()).processes[0].shards] == [
+            None,
+            None,
+            SECOND.name,
+        ]
     await driver.close()
 
 
@@ -92,7 +96,7 @@ async def test_whose_beat_stands_still_is_seen_by_looking_twice(url: str) -> Non
     async with site_at(url) as site:
         first = await among.join(FIRST)
         assert first is not None
-        before = await site.members()
+        before = await site.inspection.processes()
         await among.join(SECOND)
         assert [each.is_beating for each in before.processes] == [None]
         assert await seen(site, before) == [(FIRST.name, False), (SECOND.name, None)]

@@ -1,0 +1,41 @@
+"""What a server says to whoever looks after a ledger there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.diagnosis.server_state import ServerState
+from orchestrator.ledger.administration import server_facts
+from orchestrator.ledger.administration.present_processes import PresentProcesses, present_processes
+from orchestrator.ledger.database import LedgerDatabase
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
+from orchestrator.views.ledger_server import ServerFacts
+
+
+@dataclass(kw_only=True, eq=False)
+class ServerInspection:
+    """Of the server at `address`, asked through `database`. All of it is as the server tells our role."""
+
+    database: LedgerDatabase
+    address: LedgerUrl
+    way_there: Callable[[AsyncConnection], tuple[str | None, int]]
+    """Which version of TLS a connection has, and which number the server's process has at its other end, as that was
+    told.
+    """
+
+    async def facts(self) -> ServerFacts:
+        """How it stands."""
+        async with self.database.reading() as view:
+            return await server_facts.server_facts(view)
+
+    async def state(self) -> ServerState:
+        """How it stands with us, in all that may be wrong with it."""
+        async with self.database.reading() as view:
+            tls, claimed_backend = self.way_there(view)
+            return await server_facts.server_state(view, self.address, tls=tls, claimed_backend=claimed_backend)
+
+    async def processes(self) -> PresentProcesses:
+        """The processes that work on the ledger, or stand by."""
+        async with self.database.reading() as view:
+            return await present_processes(view)
