@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from orchestrator.engine.collecting.notice_queue import NoticeQueue
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.flows.flow_executor import FlowFiles
-from orchestrator.engine.flows.flow_work import FlowWork
+from orchestrator.engine.flows.flow_work import FlowWork, run_episodes
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.hosting.command_desk import CommandDesk
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -159,6 +159,9 @@ class Engine:
         if not self.scope.is_everything:
             self.news.add(self.host.scope_watch.on_change)
             await self.groups.taking.start(self.host.scope_watch.serve)
+        if not self.scope.is_keeper:  # whose own are found by what sends them
+            found = run_episodes(self.host, self.process.dependencies.clock, lambda: self.process.wake_others(self))
+            await self.groups.taking.start(found.serve)
 
     async def carry_out_flows(self, files: FlowFiles, firing: Firing) -> Scheduler:
         """Begins to carry out flows, with `files`. Inside `working`, after `keep_up`."""

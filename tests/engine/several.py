@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 import httpx
 
 from orchestrator.client import Service
+from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.emulator.contract.limits import JobOperation
@@ -31,6 +33,8 @@ from tests.simulation.world import URL, SimulatedService
 JOBS = 40
 ONE, OTHER = "one", "other"
 PATIENCE_S = 3_600.0
+HOOK = "https://hooks.example/T0/path"
+"""Where people are told, as `env:HOOK` says."""
 
 
 class Workplace:
@@ -93,19 +97,26 @@ class Workplace:
 
 
 @asynccontextmanager
-async def workplace(path: Path, *, webhooks: bool = False) -> AsyncIterator[Workplace]:
-    """One on a new ledger."""
+async def workplace(
+    path: Path, *, webhooks: bool = False, receiver: httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[Workplace]:
+    """One on a new ledger; `receiver` gets what people are told."""
     clock = VirtualClock()
     service = SimulatedService(clock, endpoints=(ONE, OTHER), workers=8)
     empty_ledger(path)
     path.with_name(path.name + ".key").write_bytes(KEY)
-    async with service.serving(), another(path, service, clock, webhooks=webhooks) as found:
+    async with service.serving(), another(path, service, clock, webhooks=webhooks, receiver=receiver) as found:
         yield found
 
 
 @asynccontextmanager
 async def another(
-    path: Path, service: SimulatedService, clock: VirtualClock, *, webhooks: bool = False
+    path: Path,
+    service: SimulatedService,
+    clock: VirtualClock,
+    *,
+    webhooks: bool = False,
+    receiver: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[Workplace]:
     """One more process on that ledger."""
     heard = Heard()
@@ -115,7 +126,8 @@ async def another(
 
     dependencies = Dependencies(
         clock=clock,
-        environ={},
+        environ={"HOOK": HOOK},
+        post_hook=partial(post_notification, transport=receiver),
         service=client,
         connect=async_creator,
         open_files=lambda: 4_096,

@@ -10,7 +10,7 @@ from orchestrator.engine.flows.flow_notifier import FlowNotifier
 from orchestrator.engine.flows.flow_retention import FlowRetention
 from orchestrator.engine.flows.liveness_pings import LivenessPings
 from orchestrator.engine.flows.row_handover import RowHandover
-from orchestrator.engine.flows.run_notifier import RunNotifier
+from orchestrator.engine.flows.run_notifier import RunEpisodes, RunNotifier
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.hosting.command_desk import CommandDesk
@@ -19,6 +19,19 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.subscribers import StepSubscribers, Subscribers
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Hold
+
+
+def run_episodes(host: RunHost, clock: Clock, found: Callable[[], None]) -> RunEpisodes:
+    """What finds out of the runs of one engine what somebody wants to hear of; `found` is called once there is any."""
+    return RunEpisodes(
+        ledger=host.ledger,
+        clock=clock,
+        sessions=host.runs.sessions,
+        settings_of=host.runs.settings_of,
+        scrub=host.endpoints.secrets.scrub,
+        paid_for_nothing=host.pods.paid_for_nothing,
+        found=found,
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,7 +55,7 @@ class FlowWork:
     """When this process last wrote down that it works."""
 
     def __post_init__(self) -> None:
-        runs, warn = self.host.runs, self.console.warn
+        warn = self.console.warn
         notifier = FlowNotifier(
             ledger=self.ledger,
             clock=self.clock,
@@ -52,14 +65,13 @@ class FlowWork:
             is_at_work=self.firing is not Firing.HANDED_OVER,
         )
         self.run_notifier = RunNotifier(
+            episodes=run_episodes(self.host, self.clock, self.wake_others),
             ledger=self.ledger,
             clock=self.clock,
-            sessions=runs.sessions,
-            settings_of=runs.settings_of,
             tell=self.files.sender.tell_of_run,
             scrub=self.scrub,
             warn=warn,
-            paid_for_nothing=self.host.pods.paid_for_nothing,
+            is_alone=self.host.endpoints.scope.is_everything,
         )
         stage_runs = StageRuns(host=self.host, wake_others=self.wake_others)
         relay = RowHandover(ledger=self.ledger, files=self.files, session_of=stage_runs.of, warn=warn)
@@ -85,7 +97,7 @@ class FlowWork:
         """Begins with all of it."""
         self.steps.add_of_all(self._relay.on_steps)
         self.steps.add_of_all(self._stage_runs.on_steps)
-        self.steps.add(self.run_notifier.on_steps)
+        self.steps.add_of_all(self.run_notifier.on_steps)
         self.commands.ticks(self.scheduler.tick)
         self.news.add(self._stage_runs.on_change)
         self.news.add(self.scheduler.on_change)

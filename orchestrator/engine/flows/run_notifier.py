@@ -54,115 +54,62 @@ class RunNotificationSender(Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class RunNotifier:
-    """Of one ledger."""
+class RunEpisodes:
+    """Of the runs that one engine serves: finds what holds of them that somebody wants to hear of. `found` is called
+    once something is owed by that.
+    """
 
     ledger: Ledger
     clock: Clock
     sessions: Mapping[int, RunSession]
     settings_of: Mapping[int, RunSettings]
-    tell: RunNotificationSender
     scrub: Callable[[bytes], bytes]
-    warn: Callable[[str], None]
     paid_for_nothing: Callable[[int], str | None] = lambda _: None
     """That a run pays for what does nothing, in a sentence; None where it does not."""
 
-    _episodes: dict[int, dict[RunNews, int | None]] = field(init=False, default_factory=dict)
+    found: Callable[[], None] = lambda: None
+
+    _known: dict[int, dict[RunNews, int | None]] = field(init=False, default_factory=dict)
     """What the ledger has of each run, as far as it was looked up."""
 
-    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _outbox_sender: OutboxSender[RunMessage] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._outbox_sender = OutboxSender(
-            outbox=self.ledger.flows.run_outbox,
-            send=self.tell,
-            name_of=lambda message: f"{message.name}: nobody could be told that it is {message.news}",
-            clock=self.clock,
-            scrub=self.scrub,
-            warn=self.warn,
-            on_sent=self._wakeup.wake,
-        )
-
-    def on_steps(self, taken: Sequence[Transition]) -> None:
-        """A run may be over by these."""
-        for step in taken:
-            if is_terminal(step.after) and self._is_told_of(step.after.run):
-                self._wakeup.wake()
-                return
-
-    def on_change(self) -> None:
-        """Another process may have asked that something is sent again."""
-        self._wakeup.wake()
-
-    def _is_told_of(self, run: int) -> bool:
+    def tells(self, run: int) -> bool:
+        """Whether anybody wants to hear of that run."""
         settings = self.settings_of.get(run)
         return settings is not None and settings.notify is not None
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anybody wants to hear of any that is served."""
+        return any(map(self.tells, self.sessions))
+
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Sends until cancelled."""
-        async with self._outbox_sender.working():
-            task_status.started()
-            await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+        """Looks now and then until cancelled, where another engine sends what is owed."""
+        task_status.started()
+        while True:
+            try:
+                await self.look()
+            except StorageError as error:
+                log.warning("what is owed of runs is unknown: %s", error)
+            await anyio.sleep(LOOK_S)
 
-    async def finish(self) -> None:
-        """Sends what is to be sent by now, for a while at most. Inside of `serve`."""
-        with anyio.move_on_after(FINISH_S_MAX):
-            await self._told(self._outbox_sender.until_idle)
-
-    async def leave(self) -> None:
-        """Tells of the runs of which jobs are left and nothing else was told, and of those that ended while what was in
-        flight did. After `serve`.
-        """
-        told = [run for run in self.sessions if self._is_told_of(run)]
-        if not told:
-            return
-        left = [run for run in told if self.sessions[run].progress.unfinished]
-        with anyio.move_on_after(LEAVING_S_MAX):
-            async with self._outbox_sender.working():
-                for run in left:
-                    await self._interrupt(run)
-                await self._told(self._outbox_sender.until_idle)
-
-    async def _interrupt(self, run: int) -> None:
-        known = await self.ledger.flows.run_outbox.episodes_of(run)
-        if all(over_at is not None or news is RunNews.STARTED for news, over_at in known.items()):
-            why = "the process that worked on it was ended, or asked to end"
-            await self.ledger.flows.run_outbox.begin_episode(run, RunNews.INTERRUPTED, why)
-
-    async def _poll(self) -> float:
-        next_s = SELDOM_S
-        try:
-            await self._look()
-            next_s = await self._outbox_sender.send_due()
-        except StorageError as error:
-            log.warning("what is owed of runs is unknown: %s", error)
-        return min(next_s, LOOK_S) if any(map(self._is_told_of, self.sessions)) else next_s
-
-    async def _told(self, send: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await self._look()
-            await send()
-        except StorageError as error:
-            log.warning("what is owed of runs is unknown: %s", error)
-
-    async def _look(self) -> None:
-        """Begins and ends the episodes of the runs that tell somebody."""
+    async def look(self) -> None:
+        """Begins and ends the episodes of the runs that tell somebody. Raises `StorageError`."""
         for run, session in tuple(self.sessions.items()):
-            if session.progress.unfinished and self._is_told_of(run):
+            if session.progress.unfinished and self.tells(run):
                 await self._look_at(run, dict(self._holds(session)))
             else:
-                self._episodes.pop(run, None)
+                self._known.pop(run, None)
 
     async def _look_at(self, run: int, holds: Mapping[RunNews, str]) -> None:
         outbox, now = self.ledger.flows.run_outbox, self.clock.now()
-        known = self._episodes.get(run)
+        known = self._known.get(run)
         if known is None:
-            known = self._episodes[run] = await outbox.episodes_of(run)
+            known = self._known[run] = await outbox.episodes_of(run)
         for news, why in holds.items():
             if news not in known or known[news] is not None:
                 await outbox.begin_episode(run, news, self.scrub(why.encode()).decode())
                 known[news] = None
+                self.found()
         gone = [news for news, over_at in known.items() if over_at is None and news not in (*holds, RunNews.STARTED)]
         if gone:
             await outbox.leave_episodes(run, gone)
@@ -170,6 +117,7 @@ class RunNotifier:
         if any(over_at is not None and over_at <= now - QUIET_US for over_at in known.values()):
             for news in await outbox.end_episodes(run, now - QUIET_US):
                 known.pop(news, None)
+                self.found()
 
     def _holds(self, session: RunSession) -> Iterator[tuple[RunNews, str]]:
         now = self.clock.now()
@@ -190,3 +138,91 @@ class RunNotifier:
             stuck = (stuck_sentence(each.batch, each.rows) for each in session.of_run.batches if each.is_stuck)
             return next(stuck, None)
         return self.paid_for_nothing(session.run.id)
+
+
+@dataclass(kw_only=True, eq=False)
+class RunNotifier:
+    """Of one ledger: sends what is owed of runs, whichever engine has found it. `episodes` are those of its own engine,
+    which is the only one where it `is_alone`.
+    """
+
+    episodes: RunEpisodes
+    ledger: Ledger
+    clock: Clock
+    tell: RunNotificationSender
+    scrub: Callable[[bytes], bytes]
+    warn: Callable[[str], None]
+    is_alone: bool
+
+    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+    _outbox_sender: OutboxSender[RunMessage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outbox_sender = OutboxSender(
+            outbox=self.ledger.flows.run_outbox,
+            send=self.tell,
+            name_of=lambda message: f"{message.name}: nobody could be told that it is {message.news}",
+            clock=self.clock,
+            scrub=self.scrub,
+            warn=self.warn,
+            on_sent=self._wakeup.wake,
+        )
+
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """A run may be over by these."""
+        for step in taken:
+            if is_terminal(step.after) and (not self.is_alone or self.episodes.tells(step.after.run)):
+                self._wakeup.wake()
+                return
+
+    def on_change(self) -> None:
+        """Another process may have asked that something is sent again."""
+        self._wakeup.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Sends until cancelled."""
+        async with self._outbox_sender.working():
+            task_status.started()
+            await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def finish(self) -> None:
+        """Sends what is to be sent by now, for a while at most. Inside of `serve`."""
+        with anyio.move_on_after(FINISH_S_MAX):
+            await self._told(self._outbox_sender.until_idle)
+
+    async def leave(self) -> None:
+        """Tells of the runs of which jobs are left and nothing else was told, and of those that ended while what was in
+        flight did. After `serve`.
+        """
+        sessions = self.episodes.sessions
+        told = [run for run in sessions if self.episodes.tells(run)]
+        if not told or not self.is_alone:  # else another engine goes on
+            return
+        left = [run for run in told if sessions[run].progress.unfinished]
+        with anyio.move_on_after(LEAVING_S_MAX):
+            async with self._outbox_sender.working():
+                for run in left:
+                    await self._interrupt(run)
+                await self._told(self._outbox_sender.until_idle)
+
+    async def _interrupt(self, run: int) -> None:
+        known = await self.ledger.flows.run_outbox.episodes_of(run)
+        if all(over_at is not None or news is RunNews.STARTED for news, over_at in known.items()):
+            why = "the process that worked on it was ended, or asked to end"
+            await self.ledger.flows.run_outbox.begin_episode(run, RunNews.INTERRUPTED, why)
+
+    async def _poll(self) -> float:
+        next_s = SELDOM_S
+        try:
+            await self.episodes.look()
+            next_s = await self._outbox_sender.send_due()
+        except StorageError as error:
+            log.warning("what is owed of runs is unknown: %s", error)
+        return min(next_s, LOOK_S) if self.episodes.has_any or not self.is_alone else next_s
+
+    async def _told(self, send: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self.episodes.look()
+            await send()
+        except StorageError as error:
+            log.warning("what is owed of runs is unknown: %s", error)

@@ -1,4 +1,6 @@
-"""Flows whose stages other engines serve: the keeper's begins them, hands rows over and follows, wherever that is."""
+"""What the keeper's engine does for runs that other engines serve: it begins the stages of flows, hands rows over and
+follows, and tells people.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -7,8 +9,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.api.flows.flow_files import LocalFiles
+from orchestrator.core.gates.brake_gates import MaxFailures
+from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
@@ -18,7 +23,9 @@ from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
-from tests.engine.several import ONE, OTHER, PATIENCE_S, Workplace, another, workplace
+from orchestrator.settings.run_settings import RunSettings
+from tests.api.flows.test_notifications import Receiver
+from tests.engine.several import JOBS, ONE, OTHER, PATIENCE_S, Workplace, another, workplace
 from tests.ledger.pipelines import applied
 from tests.simulation.world import URL
 
@@ -88,3 +95,18 @@ async def test_a_flow_goes_through_stages_that_other_engines_serve(tmp_path: Pat
         assert await w.count(second, State.SUCCEEDED) == ROWS == w.service.paid // 2
         assert len((tmp_path / f"out-{name}.jsonl").read_text().splitlines()) == ROWS
         assert w.heard.warnings == []
+
+
+async def test_the_keeper_tells_of_runs_what_the_engines_have_found_that_serve_them(tmp_path: Path) -> None:
+    path, receiver = tmp_path / "l.db", Receiver()
+    async with workplace(path, receiver=receiver) as w, keeping(w):
+        w.service.broken.add(OTHER)
+        told = RunSettings(breaker=OFF, notify="env:HOOK", max_attempts=1)
+        good = await w.a_run(ONE, told)
+        bad = await w.a_run(OTHER, replace(told, max_failures=MaxFailures(rows=0), queue_depth=1))
+        async with another(path, w.service, w.clock) as there, there.at_work(good), w.at_work(bad):
+            await w.until(good, State.SUCCEEDED, JOBS)
+            await anyio.sleep(10)
+        news = {(body["type"], body["data"]["run"]) for body in receiver.bodies}
+    assert news == {("run.held", bad.name), ("run.done", good.name)}
+    assert len(receiver.bodies) == 2, "each is told once, and no engine that leaves calls its runs interrupted"
