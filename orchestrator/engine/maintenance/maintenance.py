@@ -1,6 +1,7 @@
 """What keeps a ledger and what is at the services in order, beside the work."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import anyio
@@ -24,6 +25,9 @@ RECONCILE_EVERY_S: Final = 30.0
 
 PRUNE_EVERY_S: Final = 3_600.0
 """How often old events are looked for."""
+
+CLEAR_EVERY_S: Final = 60.0
+"""How often it is looked for what processes have begun to take in and left, where others than this one take in."""
 
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
@@ -71,6 +75,9 @@ class Maintenance:
         ]
         if endpoints.scope.is_keeper:
             duties.append(Duty("prune", PRUNE_EVERY_S, self.pruner.run_once))
+        if endpoints.scope.is_keeper and not endpoints.scope.is_everything:
+            hold = dependencies.holding_intakes(ledger.address)
+            duties.append(Duty("clear dead intakes", CLEAR_EVERY_S, partial(ledger.runs.intakes.clear_dead, hold)))
         self.janitor = Janitor(
             ledger,
             served,

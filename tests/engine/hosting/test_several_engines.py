@@ -8,7 +8,12 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from tests.engine.several import JOBS, ONE, OTHER, receiving, workplace
+from orchestrator.engine.maintenance.maintenance import CLEAR_EVERY_S
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.settings.run_settings import RunSettings
+from tests.engine.rows import rows
+from tests.engine.several import JOBS, ONE, OTHER, another, receiving, workplace
+from tests.simulation.world import URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -74,3 +79,16 @@ async def test_what_has_no_part_in_a_scope_is_left_alone_by_its_engine(tmp_path:
             await w.until(first, State.SUCCEEDED, JOBS)
             assert await w.count(other, State.QUEUED) == JOBS
             assert engine.report().runs.keys() == {first.id}
+
+
+async def test_what_a_dead_process_has_begun_to_take_in_is_cleared_by_the_keepers_engine(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w, w.at_work(is_keeper=True):
+        async with another(path, w.service, w.clock) as dead:
+            left = await dead.ledger.runs.create(
+                name="left", service_url=URL, endpoint=OTHER, source="/x", settings=RunSettings()
+            )
+            intake = await dead.ledger.runs.intakes.start(left)
+            await dead.ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
+        await anyio.sleep(2 * CLEAR_EVERY_S)
+        assert await w.ledger.runs.named("left") is None
