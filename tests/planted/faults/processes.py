@@ -307,4 +307,31 @@ FAULTS: tuple[Fault, ...] = (
         new="pass",
         tests=("tests/ledger/test_migrations.py::test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files",),
     ),
+    Fault(
+        name="an engine that has ended goes on hearing of steps",
+        path="orchestrator/engine/process/engine_process.py::EngineProcess.joined",
+        old="self.ledger.writer.subscribers.remove(engine.steps.tell)",
+        new="pass",
+        tests=(
+            "tests/engine/hosting/test_several_engines.py::test_nothing_is_left_of_an_engine_that_has_ended_and_its_process_goes_on",
+        ),
+    ),
+    Fault(
+        name="each engine carries out the commands of all runs",
+        path="orchestrator/engine/commands/inbox.py::CommandInbox._is_ours",
+        old="return self._scope.is_keeper if command.run_endpoint is None else self._scope.has(command.run_endpoint)",
+        new="return True",
+        tests=(
+            "tests/engine/commands/test_whose_command.py::test_a_command_is_carried_out_by_the_engine_of_its_run_and_one_of_no_run_by_the_keepers",
+        ),
+    ),
+    Fault(
+        name="what was released is sent by the next engine",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.release_asked",
+        old="await self.ledger.runs.releases.set(command.run, is_released=True)",
+        new="pass",
+        tests=(
+            "tests/engine/commands/test_whose_command.py::test_a_run_is_served_that_others_take_in_and_none_that_somebody_has_released",
+        ),
+    ),
 )
