@@ -20,11 +20,13 @@ from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from tests.engine.process import KEY, Heard, Listener
 from tests.engine.rows import empty_ledger, rows
+from tests.postgres.ledgers import waited_for
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.transport import SimulatedTransport
@@ -98,14 +100,21 @@ class Workplace:
 
 @asynccontextmanager
 async def workplace(
-    path: Path, *, webhooks: bool = False, receiver: httpx.AsyncBaseTransport | None = None
+    path: Path,
+    *,
+    webhooks: bool = False,
+    receiver: httpx.AsyncBaseTransport | None = None,
+    server: str | None = None,
 ) -> AsyncIterator[Workplace]:
-    """One on a new ledger; `receiver` gets what people are told."""
+    """One on a new ledger at `path`, or at the URL `server`; `receiver` gets what people are told."""
     clock = VirtualClock()
     service = SimulatedService(clock, endpoints=(ONE, OTHER), workers=8)
     empty_ledger(path)
     path.with_name(path.name + ".key").write_bytes(KEY)
-    async with service.serving(), another(path, service, clock, webhooks=webhooks, receiver=receiver) as found:
+    async with (
+        service.serving(),
+        another(path, service, clock, webhooks=webhooks, receiver=receiver, server=server) as found,
+    ):
         yield found
 
 
@@ -117,6 +126,7 @@ async def another(
     *,
     webhooks: bool = False,
     receiver: httpx.AsyncBaseTransport | None = None,
+    server: str | None = None,
 ) -> AsyncIterator[Workplace]:
     """One more process on that ledger."""
     heard = Heard()
@@ -129,12 +139,12 @@ async def another(
         environ={"HOOK": HOOK},
         post_hook=partial(post_notification, transport=receiver),
         service=client,
-        connect=async_creator,
+        connect=(lambda _: waited_for(server)) if server else async_creator,
         open_files=lambda: 4_096,
         listener=lambda _app, _address: Listener(),
     )
     connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)
-    async with open_process(path, connection, dependencies, heard) as process:
+    async with open_process(parse_ledger_url(server) if server else path, connection, dependencies, heard) as process:
         yield Workplace(process, service, clock, heard)
 
 

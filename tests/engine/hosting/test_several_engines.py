@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -13,9 +14,16 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import rows
 from tests.engine.several import JOBS, ONE, OTHER, another, receiving, workplace
+from tests.postgres.databases import Databases
 from tests.simulation.world import URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@pytest.fixture
+def url(databases: Databases) -> Iterator[str]:
+    with databases.one() as url:
+        yield url
 
 
 @pytest.mark.parametrize("webhooks", [False, True])
@@ -92,3 +100,21 @@ async def test_what_a_dead_process_has_begun_to_take_in_is_cleared_by_the_keeper
             await dead.ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
         await anyio.sleep(2 * CLEAR_EVERY_S)
         assert await w.ledger.runs.named("left") is None
+
+
+@pytest.mark.slow
+async def test_on_a_server_engines_of_two_processes_share_a_ledger(tmp_path: Path, url: str) -> None:
+    async with (
+        workplace(tmp_path / "l.db", server=url) as w,
+        another(tmp_path / "l.db", w.service, w.clock, server=url) as there,
+    ):
+        first, second = await w.a_run(ONE), await w.a_run(OTHER)
+        async with w.at_work(first, is_keeper=True):
+            async with there.at_work(second):
+                await w.until(second, State.SUCCEEDED, JOBS // 4)
+            async with w.at_work(second):
+                await w.until(second, State.SUCCEEDED, JOBS)
+            await w.until(first, State.SUCCEEDED, JOBS)
+        assert w.service.paid == w.service.counts.submitted.total() == 2 * JOBS
+        assert w.refused == 0
+        assert [*w.heard.warnings, *there.heard.warnings] == []
