@@ -1,7 +1,7 @@
 """A process that has several engines on one ledger, each with a scope of its own, and the service that they know."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -55,13 +55,15 @@ class Workplace:
         ledger: Ledger | None = None,
     ) -> Run:
         """A run of some jobs, taken in by this process, or by that which has the `ledger`."""
-        ledger = ledger or self.ledger
-        run = await ledger.runs.create(
-            name=name or f"at {endpoint}", service_url=URL, endpoint=endpoint, source="/x", settings=settings
-        )
-        intake = await ledger.runs.intakes.start(run)
-        await ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
-        await ledger.runs.intakes.accept(intake)
+        ledger, name = ledger or self.ledger, name or f"at {endpoint}"
+        hold = self.process.dependencies.holding_intakes(ledger.address)
+        async with hold(name) if isinstance(ledger.address, Path) else nullcontext():
+            run = await ledger.runs.create(
+                name=name, service_url=URL, endpoint=endpoint, source="/x", settings=settings
+            )
+            intake = await ledger.runs.intakes.start(run)
+            await ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
+            await ledger.runs.intakes.accept(intake)
         [found] = await ledger.runs.all([run.id])
         return found
 
