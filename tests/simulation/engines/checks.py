@@ -1,12 +1,15 @@
 """What must be true of several engines that share a ledger, whatever has befallen them."""
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
-from tests.simulation.engines.facts import Known
+from tests.simulation.command_checks import WORKED_US
+from tests.simulation.engines.facts import EVERY_US, Known
 from tests.simulation.engines.plan import Trouble
 from tests.simulation.facts import Facts
 
@@ -76,4 +79,18 @@ def _is_open(facts: Facts, remote_id: str, since: int, until: int) -> bool:
     )
 
 
-OF_ENGINES: Final = (nobody_sends_after_a_successor, somebody_goes_on_soon)
+def each_schedule_fires_once(facts: Facts, _books: Books) -> Iterator[str]:
+    """Each time that is due has one flow, and no other time has any, whoever looked after the schedule by then."""
+    if facts.engines is None or facts.engines.scheduled_at is None:
+        return
+    now = facts.true.now()
+    first = (facts.engines.scheduled_at // EVERY_US + 1) * EVERY_US
+    due = [at for at in range(first, now, EVERY_US) if facts.up_us(at, now) > WORKED_US]
+    with closing(sqlite3.connect(facts.ledger)) as db:
+        fired = [at for (at,) in db.execute("SELECT fire_at FROM flows ORDER BY fire_at")]
+        recorded = [at for (at,) in db.execute("SELECT fire_at FROM fires ORDER BY fire_at")]
+    if fired != recorded or not set(due) <= set(fired) or any(at % EVERY_US or at < first for at in fired):
+        yield f"of {due} there are the fires {recorded}, and the flows {fired}"
+
+
+OF_ENGINES: Final = (each_schedule_fires_once, nobody_sends_after_a_successor, somebody_goes_on_soon)

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from orchestrator.units import SECOND_US
 from tests.simulation.clock import STILL
 from tests.simulation.engines.plan import Befalls
+
+EVERY_US: Final = 20 * SECOND_US
 
 Span = tuple[int, int]
 """From when to when, microseconds by the true clock."""
@@ -75,5 +78,7 @@ class EnginesFacts:
         """By every process, in order."""
         self.owned: Sequence[Owned] = ()
         """Each change of an owner, in order."""
+        self.scheduled_at: int | None = None
+        """When a schedule began to count that fires each `EVERY_US`."""
         self.befell: list[tuple[int, str, Befalls]] = []
         """When what happened to which process: its mark."""

@@ -13,14 +13,16 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api.foreground.serve import serve
+from orchestrator.api.runs.process_commands import beside
+from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
 from orchestrator.errors import IntakeBusyError, StorageError
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.command_requests import ServeRequest
-from orchestrator.units import SECOND_US
+from orchestrator.units import DAY_US, SECOND_US
 from tests.simulation.console import Console
 from tests.simulation.engines.blocked import Onlooker, looking_at
 from tests.simulation.engines.books import copy_books, owners_of, watch_owners
-from tests.simulation.engines.facts import EnginesFacts, Sent
+from tests.simulation.engines.facts import EVERY_US, EnginesFacts, Sent
 from tests.simulation.engines.line import Lines
 from tests.simulation.engines.plan import Befalls, EnginesPlan, Trouble
 from tests.simulation.engines.process import Ground, ServerProcess
@@ -30,6 +32,7 @@ from tests.simulation.plan import Crash, Plan
 from tests.simulation.play import Play
 from tests.simulation.process import Process, begin
 from tests.simulation.run_command import connection_of
+from tests.simulation.world import ENDPOINT
 
 STOPPED_S_MAX: Final = 60.0
 FAREWELL_S: Final = 1.0
@@ -82,6 +85,7 @@ class EnginesPlay(Play):
         self._ground = Ground(self._machine, self._url, Lines(self._onlooker.blocked))
         for number, begin_s in enumerate(self._drawn.begin_s):
             begin(world, self.facts, self._keep, world, number, begin_s)
+        begin(world, self.facts, self._have_fired, world)
         for each in self._drawn.befalls:
             begin(world, self.facts, self._befall_engine, each)
         await super()._people(world)
@@ -98,6 +102,31 @@ class EnginesPlay(Play):
         except (StorageError, IntakeBusyError) as error:  # who gives the command again
             self.facts.said.append(str(error))
             self.facts.trace.say("program", f"{process} ended: {error}")
+
+    # --- schedules
+
+    async def _have_fired(self, world: TaskGroup) -> None:
+        """Somebody records a pipeline, whose flows wait for an input that never comes."""
+        while self._known.scheduled_at is None:
+            await self._live(world, ServerProcess(self._ground, 0), self._schedule)
+
+    async def _schedule(self, process: Process) -> None:
+        pipeline = Pipeline(
+            name="ticks",
+            folder=str(self._folder),
+            input="never.jsonl",
+            wait_for_input_us=DAY_US,
+            schedule=Schedule(every_us=EVERY_US),
+            stages=(Stage(name="only", from_=(INPUT,), settings={"endpoint": (ENDPOINT,)}),),
+        )
+        try:
+            async with beside(self.facts.address, process.dependencies()) as ledger:
+                now = ledger.now()
+                if await ledger.flows.pipelines.named(pipeline.name) is None:
+                    await ledger.flows.pipelines.define(pipeline, now=now, before=None)
+                self._known.scheduled_at = now
+        except StorageError as error:
+            self.facts.trace.say("person", f"nothing was recorded: {error}")
 
     # --- engines
 

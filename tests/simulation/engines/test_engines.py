@@ -1,6 +1,8 @@
 """A world in which two engines share a ledger and one after the other is lost, and what its checks find out."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -68,6 +70,15 @@ def test_a_silence_is_found_out(world: Facts) -> None:
     world.engines.sent += [each for each in before if each.at <= at or each.at > at + 20_000_000]
     assert violated(world) == {"somebody_goes_on_soon"}
     world.engines.sent = before
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM flows WHERE id = 1", "DELETE FROM fires"])
+def test_a_fire_that_is_missing_is_found_out(world: Facts, change: str) -> None:
+    before = world.ledger.read_bytes()
+    with closing(sqlite3.connect(world.ledger)) as db, db:
+        assert db.execute(change).rowcount
+    assert violated(world) == {"each_schedule_fires_once"}
+    world.ledger.write_bytes(before)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
