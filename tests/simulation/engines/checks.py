@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
+import httpx
+
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
 from tests.simulation.command_checks import WORKED_US
@@ -21,26 +23,46 @@ GONE: Final = frozenset({Trouble.KILLED, Trouble.FROZEN, Trouble.NO_LEDGER, Trou
 
 
 def nobody_sends_after_a_successor(facts: Facts, _books: Books) -> Iterator[str]:
-    """Who sends at an endpoint are its owners, in the order in which the ledger had them: after the first request of one
-    none of an earlier one leaves.
+    """Who sends at an endpoint are the owners of its shard, in the order in which the ledger had them: after the first
+    request of one none of an earlier one leaves.
     """
     if facts.engines is None:
         return
-    owners = [each.mark for each in facts.engines.owned if each.mark is not None]
-    places: defaultdict[str, int] = defaultdict(int)
+    owners = _Owners(facts)
+    latest: defaultdict[str, int] = defaultdict(int)
     for sent in facts.engines.sent:
-        place = places[sent.place]
-        while place < len(owners) and owners[place] != sent.process:
-            place += 1
-        if place == len(owners):
-            yield (
-                f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, when"
-                f" {owners[places[sent.place]]} had sent already"
-                if owners and places[sent.place] < len(owners)
-                else f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at} and never owned the ledger"
-            )
+        known = owners.at(sent.place)
+        number = latest[sent.place]
+        found = known.index(sent.process, number) if sent.process in known[number:] else None
+        if found is not None:
+            latest[sent.place] = found
+        elif sent.process in known:
+            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, after {known[number]} had"
         else:
-            places[sent.place] = place
+            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned it"
+
+
+class _Owners:
+    """Who owned what, one after the other."""
+
+    def __init__(self, facts: Facts) -> None:
+        assert facts.engines is not None
+        self._owned = [each for each in facts.engines.owned if each.mark is not None]
+        with closing(sqlite3.connect(facts.ledger)) as db:
+            is_sharded = any(name == "shard_id" for _, name, *_ in db.execute("PRAGMA table_info(endpoints)"))
+            shard = "coalesce(shard_id, id)" if is_sharded else "0"
+            self._shards = {
+                f"{httpx.URL(url).host}/{endpoint}": {shard, number}
+                for url, endpoint, shard, number in db.execute(
+                    f"SELECT service_url, endpoint, {shard}, id FROM endpoints"
+                )
+            }
+
+    def at(self, place: str) -> list[str]:
+        """Of the shard of that endpoint, or, where nobody ever had it alone, of all of them."""
+        shards = self._shards.get(place, set())
+        own = [each.mark for each in self._owned if each.shard in shards]
+        return [mark for mark in own or [each.mark for each in self._owned] if mark is not None]
 
 
 def somebody_goes_on_soon(facts: Facts, _books: Books) -> Iterator[str]:
