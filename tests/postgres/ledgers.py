@@ -1,7 +1,7 @@
 """Ledgers on a server, on virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -43,14 +43,15 @@ def waited_for(url: str) -> Connect:
     return connect
 
 
-def on_virtual_time() -> ThisProcess:
+def on_virtual_time(*, mark: str = " #1", wall_ns: Callable[[], int] = lambda: 0) -> ThisProcess:
     """A process whose machine counts what has elapsed by the running loop's time."""
     loop = running_loop()
 
     def elapsed() -> int:
         return round(loop.time() * SECOND_US)
 
-    return ThisProcess(elapsed=elapsed, wary_clock=partial(WaryElapsedClock, elapsed=elapsed, wall_ns=lambda: 0))
+    clock = partial(WaryElapsedClock, elapsed=elapsed, wall_ns=wall_ns)
+    return ThisProcess(mark=lambda: mark, elapsed=elapsed, wary_clock=clock)
 
 
 class _Answers:

@@ -9,6 +9,7 @@ LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
 TENURE = "tests/ledger/processes/test_tenure.py"
 LEAVING = "tests/client/http/test_leave_to_send.py"
+CLOCKS = "tests/ledger/processes/test_this_process.py"
 OWNED = "tests/engine/hosting/test_owned.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -112,7 +113,17 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/ports/service_registry.py::ServiceRegistry._real",
         old="service.ask_first(self._ownership.may_leave)",
         new="pass",
-        tests=(f"{OWNED}::test_nothing_leaves_a_process_that_may_have_lost_its_place",),
+        tests=(
+            f"{OWNED}::test_nothing_leaves_a_process_that_may_have_lost_its_place",
+            "tests/simulation/engines/test_engines.py::test_each_job_has_its_result_and_one_sends_after_the_other",
+        ),
+    ),
+    Fault(
+        name="whether another process is silent is told by the wall clock",
+        path="orchestrator/ledger/processes/this_process.py::ThisProcess.__init__",
+        old="self.elapsed = elapsed",
+        new="self.elapsed = wary_clock().now",
+        tests=(f"{CLOCKS}::test_a_wall_clock_that_is_set_takes_nothing_from_a_process_that_beats",),
     ),
     Fault(
         name="what a deposed process hears is lost",
