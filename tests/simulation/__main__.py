@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.guarantees import record
 from tests.postgres.server import NAMED, server_url
 from tests.simulation.scenarios import SCENARIOS
-from tests.simulation.seeds import Played, played, story
+from tests.simulation.seeds import Played, leave_server, played, story
 
 SEEDS = 50
 
@@ -42,6 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         ):  # who plays worlds finds the server by it
             shared = stack.enter_context(tempfile.TemporaryDirectory())
             os.environ[NAMED] = stack.enter_context(server_url(Path(shared)))
+            stack.callback(leave_server)
         return _main(given)
 
 

@@ -6,8 +6,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -60,16 +60,25 @@ def _place(plan: Plan, databases: Databases | None) -> Iterator[str]:
     if plan.engines is None:
         yield ""
         return
-    with (databases or own_databases()).one() as url:
+    with (databases or _own_databases()).one() as url:
         yield url
 
 
-@cache
-def own_databases() -> Databases:
+_own: Final[list[Databases]] = []
+
+
+def _own_databases() -> Databases:
     """Those of this process, on the server that the environment names."""
-    found = Databases(os.environ[NAMED])
-    atexit.register(found.close)
-    return found
+    if not _own:
+        _own.append(Databases(os.environ[NAMED]))
+        atexit.register(leave_server)
+    return _own[0]
+
+
+def leave_server() -> None:
+    """Nothing of this process is left at the server."""
+    while _own:
+        _own.pop().close()
 
 
 def played(scenario: str, seed: int, databases: Databases | None = None) -> Played:

@@ -39,6 +39,11 @@ class Known:
         self.owned: list[Span] = []
         """When it had the ledger, as far as it knew."""
 
+    @property
+    def owns(self) -> bool:
+        """Whether it has it now, as far as it knows."""
+        return self.life[1] == STILL and bool(self.owned) and self.owned[-1][1] == STILL
+
     def worked(self, now: int) -> Iterator[Span]:
         """When it worked on the ledger, by now."""
         for start, end in self.owned:

@@ -89,12 +89,24 @@ class EnginesPlay(Play):
         for each in self._drawn.befalls:
             begin(world, self.facts, self._befall_engine, each)
         await super()._people(world)
+        await self._end_in_order()
         self._is_over = True
         with anyio.move_on_after(STOPPED_S_MAX):
             for process in self._engines.values():
                 process.stop.set()
                 await process.ended.wait()
         await anyio.sleep(FAREWELL_S)
+
+    async def _end_in_order(self) -> None:
+        """Returns once whoever had the ledger has ended as it should, and has written down how all stands."""
+        while True:
+            owner = next((each for each in self._engines.values() if each.known.owns), None)
+            if owner is not None:
+                owner.stop.set()
+                await owner.ended.wait()
+                if not owner.is_dead:
+                    return
+            await anyio.sleep(1)
 
     async def _run(self, run: RunFacts, process: Process) -> None:
         try:
