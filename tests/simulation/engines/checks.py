@@ -11,7 +11,7 @@ import httpx
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
 from tests.simulation.command_checks import WORKED_US
-from tests.simulation.engines.facts import EVERY_US, Known
+from tests.simulation.engines.facts import EVERY_US, Known, Sent
 from tests.simulation.engines.plan import Trouble
 from tests.simulation.facts import Facts
 
@@ -29,17 +29,16 @@ def nobody_sends_after_a_successor(facts: Facts, _books: Books) -> Iterator[str]
     if facts.engines is None:
         return
     owners = _Owners(facts)
-    latest: defaultdict[str, int] = defaultdict(int)
+    latest: defaultdict[tuple[str, bool], int] = defaultdict(int)
     for sent in facts.engines.sent:
-        known = owners.at(sent.place)
-        number = latest[sent.place]
-        found = known.index(sent.process, number) if sent.process in known[number:] else None
-        if found is not None:
-            latest[sent.place] = found
+        is_own, known = owners.of(sent)
+        number = latest[sent.place, is_own]
+        if sent.process in known[number:]:
+            latest[sent.place, is_own] = known.index(sent.process, number)
         elif sent.process in known:
             yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, after {known[number]} had"
         else:
-            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned it"
+            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned anything"
 
 
 class _Owners:
@@ -58,11 +57,15 @@ class _Owners:
                 )
             }
 
-    def at(self, place: str) -> list[str]:
-        """Of the shard of that endpoint, or, where nobody ever had it alone, of all of them."""
-        shards = self._shards.get(place, set())
-        own = [each.mark for each in self._owned if each.shard in shards]
-        return [mark for mark in own or [each.mark for each in self._owned] if mark is not None]
+    def of(self, sent: Sent) -> tuple[bool, list[str]]:
+        """Whether who sent ever had the shard of that endpoint, and all who had it. Who never had it may have had the
+        ledger, and died before it had taken the shard of a new endpoint: then all who had any.
+        """
+        shards = self._shards.get(sent.place, set())
+        own = [each.mark for each in self._owned if each.shard in shards and each.mark is not None]
+        if sent.process in own:
+            return True, own
+        return False, [each.mark for each in self._owned if each.mark is not None]
 
 
 def somebody_goes_on_soon(facts: Facts, _books: Books) -> Iterator[str]:
