@@ -15,6 +15,9 @@ from tests.simulation.plan import CLOSED, FailureClass, Kill, Plan
 FROZEN_S: Final = (2.0, 8.0, 30.0)
 CUT_S: Final = (3.0, 8.0, 20.0, 45.0)
 CLOCK_S: Final = (-3_600.0, -10.0, 10.0, 3_600.0)
+REST_S_MAX: Final = 60.0
+"""Whoever stands by looks four times a second: an hour of nothing else costs a minute."""
+
 PATIENCE_S: Final = 900.0
 DRIFT_MAX: Final = 200e-6
 
@@ -76,6 +79,7 @@ def engines(seed: int) -> Plan:
             resumable=False,
             at_url=False,
             via=via,
+            faults=msgspec.structs.replace(plan.faults, long_pause_s=min(plan.faults.long_pause_s, REST_S_MAX)),
             clocks=(),
         )
     )
