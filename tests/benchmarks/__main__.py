@@ -34,6 +34,7 @@ from tests.benchmarks import (
     selection,
     steering,
     steps,
+    writers,
 )
 from tests.benchmarks.figures import Figure, table, this_machine
 from tests.guarantees import record
@@ -54,6 +55,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "restart": restart.restart,
     "ledger": steps.ledger,
     "server": on_server.server,
+    "writers": writers.writers,
     "large-server": large_on_server.large_on_server,
     "copies": copies.copies,
     "failures": steps.failures,

@@ -31,7 +31,7 @@ from orchestrator.ledger.postgres import statements as _statements  # noqa: F401
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
 from orchestrator.ledger.postgres.line import Line, pool_of
-from orchestrator.ledger.postgres.locks.ledger_lock import ALONE, LedgerLock
+from orchestrator.ledger.postgres.locks.ledger_lock import FOR_LONG, LedgerLock
 from orchestrator.ledger.postgres.server_errors import LineLostError, lost, shielded
 from orchestrator.ledger.postgres.tables import orphans_of
 
@@ -195,7 +195,7 @@ class ServerDatabase:
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[AsyncConnection]:
         """The same for who makes the tables, or changes them: there need be none yet."""
-        async with self._transaction(self._changer, f"BEGIN; {ALONE}") as connection:
+        async with self._transaction(self._changer, f"BEGIN; {FOR_LONG}") as connection:
             yield connection
 
     @asynccontextmanager

@@ -2,18 +2,22 @@
 
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.ledger.database import Company, LedgerDatabase
 from orchestrator.ledger.transactions import group_commit
-from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transactions.batch_write import batch_write
+from orchestrator.ledger.transactions.transaction import QueuedWrite, Transaction
 from tests.factories import an_outcome
 from tests.ledger.ledgers import a_run, jobs_now, opened
 from tests.ledger.transactions.test_group_commit import AT, a_defect, a_word, claimed
@@ -190,3 +194,37 @@ async def test_so_many_brief_blocks_and_no_more_share_a_transaction(tmp_path: Pa
             for job in await jobs_now(ledger):
                 group.start_soon(claim, job)
         assert told == [group_commit.BATCH_BRIEF_MAX, group_commit.BATCH_BRIEF_MAX, 1]
+
+
+class Noting:
+    """A database that says in which company each transaction of it was begun."""
+
+    def __init__(self, database: LedgerDatabase) -> None:
+        self._database = database
+        self.began: list[Company] = []
+
+    def writing(
+        self, company: Company = Company.ALONE, *, is_proved: bool = True
+    ) -> AbstractAsyncContextManager[AsyncConnection]:
+        self.began.append(company)
+        return self._database.writing(company, is_proved=is_proved)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+
+async def test_a_batch_goes_alone_where_any_of_it_has_to(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await a_run(ledger)
+        [job] = await jobs_now(ledger)
+        database = Noting(ledger._site.database)
+        step = QueuedWrite[object](steps=[claimed(job)])
+        beside = QueuedWrite[object](block=nothing, company=Company.SHARED)
+        lonely = QueuedWrite[object](block=nothing, company=Company.ALONE)
+        for batch in ([step, beside], [beside, lonely], [lonely], [beside]):
+            await batch_write(database, batch, ledger.patience)
+        assert database.began == [Company.SHARED, Company.ALONE, Company.ALONE, Company.SHARED]
+
+
+async def nothing(_: Transaction) -> None:
+    """Is only to be in a transaction."""

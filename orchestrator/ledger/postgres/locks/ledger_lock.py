@@ -27,7 +27,9 @@ _SHARED: Final = f"pg_advisory_xact_lock_shared({_LEDGER}, {_OF_SCHEMA})"
 _ALONE: Final = f"pg_advisory_xact_lock({_LEDGER}, {_OF_SCHEMA})"
 _AMONG_GUESTS: Final = f"pg_advisory_xact_lock({_GUEST}, {_OF_SCHEMA})"
 _FOR_LONG: Final = f"pg_advisory_xact_lock({_LONG}, {_OF_SCHEMA})"
-ALONE: Final = f"SELECT {_ALONE}"
+FOR_LONG: Final = f"SELECT {_ALONE}, {_FOR_LONG}"
+"""What takes it `FOR_LONG`."""
+
 
 _HELD: Final = "locktype = 'advisory' AND granted AND objid = to_regnamespace(current_schema())::oid AND objsubid = 2"
 _END_THE_STILL: Final = f"""
@@ -53,9 +55,9 @@ class LedgerLock:
             case Company.SHARED:
                 return f"SELECT {_SHARED}"
             case Company.FOR_LONG:
-                return f"SELECT {_ALONE}, {_FOR_LONG}"
+                return FOR_LONG
             case Company.ALONE:
-                return f"SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else ALONE
+                return f"SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else f"SELECT {_ALONE}"
 
     async def begun(self, driver: Driver, begin: str, company: Company) -> str:
         """Has `driver` execute `begin`, by which a transaction takes the lock, until that is granted; returns what the

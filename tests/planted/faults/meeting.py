@@ -1,0 +1,80 @@
+"""Processes that write to one ledger on a server at the same time."""
+
+from tests.planted.faults.fault import Fault
+
+LOCK = "orchestrator/ledger/postgres/locks/ledger_lock.py"
+LOCK_TESTS = "tests/ledger/postgres/test_ledger_lock.py"
+ORDERS = "tests/ledger/postgres/test_every_order.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="nobody ends who sleeps within a transaction",
+        path=f"{LOCK}::LedgerLock.begun",
+        old="if self._refusals > REFUSALS_BORNE:",
+        new="if False:",
+        tests=(f"{LOCK_TESTS}::test_who_stands_still_within_a_transaction_is_ended_and_none_of_it_is_written",),
+    ),
+    Fault(
+        name="a copy is ended by who waits for it",
+        path=f"{LOCK}::LedgerLock.taking",
+        old="return FOR_LONG",
+        new='return f"SELECT {_ALONE}"',
+        tests=(f"{LOCK_TESTS}::test_who_is_there_for_long_is_not_ended",),
+    ),
+    Fault(
+        name="a guest keeps all others away",
+        path=f"{LOCK}::LedgerLock.taking",
+        old="if is_guest else",
+        new="if False else",
+        tests=(f"{LOCK_TESTS}::test_who_writes_goes_beside_others_as_both_want_it",),
+    ),
+    Fault(
+        name="a batch with a lonely block is shared",
+        path="orchestrator/ledger/transactions/batch_write.py::_company_of",
+        old="Company.ALONE if is_alone else Company.SHARED",
+        new="Company.SHARED",
+        tests=("tests/ledger/transactions/test_batches.py::test_a_batch_goes_alone_where_any_of_it_has_to",),
+    ),
+    Fault(
+        name="a row that goes may be claimed in the same moment",
+        path="orchestrator/ledger/runs/input_corrections.py::_GONE_PAGE",
+        old="    .with_for_update(of=jobs)\n",
+        new="",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="a chunk goes without a row that has gone",
+        path="orchestrator/ledger/jobs/claims.py::Claims.take",
+        old="if len(done) < len(taken):",
+        new="if False:",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="a run is over while somebody takes more rows in for it",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::_OVER",
+        old=".with_for_update(of=runs, key_share=True)",
+        new="",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="cancels are owed by who does not wait for the continue of another process",
+        path="orchestrator/ledger/jobs/cancels.py::_is_cancelled",
+        old=".with_for_update(read=True)",
+        new="",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="a late answer is written to a job that is being removed",
+        path="orchestrator/ledger/transactions/run_removal.py::jobs_remove_some",
+        old=".with_for_update()",
+        new="",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="a transaction does not prove that its process may write",
+        path="orchestrator/ledger/postgres/database.py::ServerDatabase._begin",
+        old="if fence is None:",
+        new="if True:",
+        tests=(f"{ORDERS}::test_nothing_is_written_by_an_owner_once_another_has_taken_its_place",),
+    ),
+)
