@@ -6,7 +6,14 @@ from orchestrator.ledger.sqlite import lazy_orm  # noqa: F401  before anything i
 from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.locks import holder_of, holding_intake, holding_ledger, is_locked_here, refuse_abandoned
+from orchestrator.ledger.locks import (
+    accept_lost_commits,
+    holder_of,
+    holding_intake,
+    holding_ledger,
+    is_locked_here,
+    refuse_abandoned,
+)
 from orchestrator.ledger.opening import (
     command_ledger,
     is_made,
@@ -39,6 +46,7 @@ __all__ = [
     "LedgerAddress",
     "LedgerFiles",
     "LedgerPlace",
+    "accept_lost_commits",
     "command_ledger",
     "dispatcher_lock",
     "holder",

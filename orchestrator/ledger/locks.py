@@ -2,10 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+
+if TYPE_CHECKING:
+    from orchestrator.ledger.sites.sites import AnyConnect
 
 
 @asynccontextmanager
@@ -37,6 +41,17 @@ async def holder_of(ledger: LedgerAddress) -> str | None:
     site = site_of(ledger)
     try:
         return await site.holder()
+    finally:
+        await site.aclose()
+
+
+async def accept_lost_commits(ledger: LedgerAddress, *, connect: "AnyConnect | None" = None) -> bool:
+    """Whether the server of the ledger had lost what it had confirmed, so that nobody could work on it. From now on
+    they can, and go on from what it has: what was sent meanwhile may be sent again. Raises `StorageError`.
+    """
+    site = site_of(ledger, connect=connect)
+    try:
+        return await site.version() is not None and await site.accept_lost_commits()
     finally:
         await site.aclose()
 

@@ -71,6 +71,14 @@ BATCH_API: Final[Setting[Address]] = _shown(
     default="nobody is answered",
     brief="Answers programs for OpenAI's Batch API there",
 )
+ACCEPT_LOST_COMMITS: Final[Setting[bool]] = Setting(
+    "accept-lost-commits",
+    SWITCH,
+    "Goes on where [the ledger's server has lost](postgres.md#what-breaks-it) what it had confirmed, with what it has."
+    " What was sent meanwhile may be sent, and paid, again.",
+    default="nothing is sent then, by nobody",
+    panel=Panel.FILES,
+)
 DETACH: Final[Setting[bool]] = _shown(
     "detach",
     SWITCH,

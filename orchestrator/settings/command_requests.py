@@ -30,6 +30,9 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
     apply: tuple[Path, ...] = ()
     """The files of pipelines that are recorded first."""
 
+    accept_lost_commits: bool = False
+    """Whether to go on where the ledger's server has lost what it had confirmed."""
+
     log_file: Path | None = None
     log_format: LogFormat = LogFormat.TEXT
 

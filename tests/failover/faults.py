@@ -9,6 +9,7 @@ from typing import Final
 
 import anyio
 
+from tests.failover.database import Standby
 from tests.failover.machine import Machine, away
 from tests.failover.world import World, taken_in
 from tests.postgres.proxy import AtCommit, Halt, Proxy, proxied
@@ -21,6 +22,15 @@ HANDED_OVER_S_MAX: Final = 2.0
 
 HALTED_S_MAX: Final = 20.0
 """So soon there is a transaction in which somebody can fall silent."""
+
+LAG_S: Final = 3.0
+"""What is committed in that time is lost with a server."""
+
+STOPPED: Final = 3
+"""How a process ends that can do nothing until somebody changes something."""
+
+PEOPLE_S: Final = 90.0
+"""So long people take to look, and to decide."""
 
 ANSWERED_S: Final = 20.0
 """So long an answer of the server is waited for."""
@@ -244,6 +254,28 @@ def server_crowded(lasts_s: float) -> Act:
     return does
 
 
+async def promoted(world: World, owner: Machine) -> None:
+    """A standby takes the place of the server, and lacks the last commits. Nobody sends until somebody accepts that."""
+    before = await away(partial(world.service.counted, "accepted"))
+    standby = await away(partial(Standby, world.database))
+    world.stays.push_async_callback(away, standby.end)
+    await anyio.sleep(LAG_S)
+    await away(standby.promote)
+    world.leads_to(world.database.url)
+    for machine in world.machines.values():
+        await _is_refused(machine)
+    world.repeated_max += await away(partial(world.service.counted, "accepted")) - before
+    await owner.start()
+    await _is_refused(owner)
+    await owner.start("--accept-lost-commits")
+
+
+async def _is_refused(machine: Machine) -> None:
+    ended = await machine.ended()
+    assert ended.exit_code == STOPPED, ended
+    assert "the server has lost what it had confirmed" in ended.stderr
+
+
 # --- others
 
 
@@ -262,13 +294,17 @@ def client_asleep(lasts_s: float) -> Act:
 
     async def does(world: World, _: Machine) -> None:
         async with proxied(world.database.url) as line:
-            program = await away(partial(world.start, *world.taking_in(20), "--ledger", line.url))
+            command = world.taking_in(20)
+            program = await away(partial(world.start, *command, "--ledger", line.url))
             with halted(line, partial(program.signal, signal.SIGSTOP), at_commit=True) as halt:
                 with anyio.fail_after(HALTED_S_MAX):
                     await halt.has_come.wait()
                 await anyio.sleep(lasts_s)
                 program.signal(signal.SIGCONT)
-            await taken_in(program)
+            try:
+                await taken_in(program)
+            except AssertionError:  # it has waited for too long, by its own clock; people give the command again
+                await taken_in(await away(partial(world.start, *command)))
 
     return does
 
@@ -324,6 +360,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "full:10": _for_all(10, server_full),
     "read-only:10": _for_all(10, server_read_only),
     "crowded:10": _for_all(10, server_crowded),
+    "promoted": Fault(does=promoted, silence_s_max=PEOPLE_S, weight=0.5),
     "stranger:20": Fault(does=long_transaction(20), silence_s_max=HANDED_OVER_S_MAX, lasts_s=20),
     "asleep:30": Fault(does=client_asleep(30), lasts_s=30),
 }

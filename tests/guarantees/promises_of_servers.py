@@ -24,6 +24,7 @@ OF_SERVERS: Final = (
         ),
         tests=(
             "tests/system/test_taking_over.py::test_one_that_stands_by_takes_the_place_of_one_that_is_gone",
+            "tests/system/test_shared_webhooks.py::test_each_is_answered_and_counts_once_also_while_the_owner_stands_still",
             "tests/core/ownership/test_lease.py::test_whoever_takes_over_does_so_after_its_predecessor_has_ceased",
             "tests/ledger/processes/test_tenure.py::test_whoever_beats_keeps_it_however_long_another_one_stands_by",
             "tests/ledger/processes/test_tenure.py::test_whoever_stands_by_takes_the_place_of_one_that_beats_no_more_though_it_is_connected",
@@ -73,14 +74,15 @@ OF_SERVERS: Final = (
             "Connections to the server may be cut, reset or dead at any moment, also at a COMMIT, and the server may be killed "
             "and begun anew: what was confirmed is there, once. Until it can be reached again nothing is sent that was not "
             "written down before, people are told since when, and then the work goes on: of `serve` whenever that is, of "
-            "`run`, `tick` and programs within ten minutes."
+            "`run`, `tick` and programs within ten minutes. Where the server has lost what it had confirmed, whoever finds that "
+            "stops all of them, on every machine, until somebody accepts it."
         ),
         assumptions=(
             "The server keeps what it confirms (`fsync`; where a standby may be promoted, `synchronous_standby_names`).",
             "Nobody changes the tables of the ledger but this program.",
         ),
         breaks=(
-            "A standby that is promoted without the last transactions, or a backup that is put in the server's place: it is noticed at the next transaction of a process that was at work, which ends and says so.",
+            "A standby that is promoted without the last transactions, or a backup that is put in the server's place: it is noticed at the next transaction of a process that was at work, or where another one's beat goes back. What neither shows, as of a process that died with the server, nobody notices.",
             "Results that the service forgets while the database is away for longer than their retention.",
         ),
         tests=(
@@ -90,6 +92,10 @@ OF_SERVERS: Final = (
             "tests/ledger/postgres/test_lost_lines.py::test_what_a_dead_line_has_left_at_the_server_holds_nobody_up",
             "tests/ledger/postgres/test_lost_lines.py::test_a_view_that_was_cut_is_taken_anew",
             "tests/ledger/postgres/test_lost_lines.py::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",
+            "tests/ledger/processes/test_lost_commits.py::test_once_it_is_noted_all_are_dead_and_nobody_joins_before_it_is_accepted",
+            "tests/ledger/processes/test_lost_commits.py::test_whose_beats_were_forgotten_is_dead_for_good",
+            "tests/ledger/processes/test_lost_commits.py::test_who_stands_by_finds_it_of_one_that_beats_no_more",
+            "tests/system/test_lost_commits.py::test_nothing_is_sent_again_until_somebody_accepts_that",
             "tests/ledger/postgres/test_restarts.py::test_what_was_confirmed_is_there_once_however_often_the_server_is_killed",
             "tests/engine/hosting/test_database_away.py::test_a_run_whose_database_is_away_goes_on_afterwards_and_sends_nothing_meanwhile",
             "tests/engine/hosting/test_database_away.py::test_who_is_asked_to_stop_meanwhile_stops_soon_and_says_why",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -18,7 +18,7 @@ from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import DeposedError, leading
-from orchestrator.ledger import read_ledger, refuse_other_webhook_key
+from orchestrator.ledger import accept_lost_commits, read_ledger, refuse_other_webhook_key
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
@@ -26,6 +26,10 @@ from orchestrator.views.status import RunStatus
 Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
 """What works with the engine for as long as it does."""
 
+ACCEPTED: Final = (
+    "its server has lost what it had confirmed; the work goes on with what it has, and what was sent meanwhile may be"
+    " sent, and paid, again"
+)
 LOOK_S = 1.0
 """How often to look whether a run has been taken on or has ended, to tell of it."""
 
@@ -59,9 +63,11 @@ async def serve(
             dependencies=dependencies,
             connection=request.connection,
         )
+    connect = dependencies.connect_to(request.ledger)
     if request.connection.listen is not None:
-        connect = dependencies.connect_to(request.ledger)
         await refuse_other_webhook_key(request.ledger, dependencies.environ, connect=connect)
+    if request.accept_lost_commits and await accept_lost_commits(request.ledger, connect=connect):
+        console.warn(f"{request.ledger}: {ACCEPTED}")
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):
@@ -78,7 +84,6 @@ async def serve(
                         host.console.warn(f"{cause}")
     except BaseExceptionGroup as group:
         raise leading(group) from group
-    connect = dependencies.connect_to(request.ledger)
     async with read_ledger(request.ledger, clock=dependencies.clock, connect=connect) as ledger:
         return await runs_now(ledger, None)
 

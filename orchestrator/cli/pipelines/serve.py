@@ -77,7 +77,13 @@ def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
     return BatchApi(address, settings, models, environ)
 
 
-@at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, command_flags.BATCH_API, key_needed=True)
+@at_engine(
+    "orchestrator.api.foreground.serve",
+    command_flags.ACCEPT_LOST_COMMITS,
+    command_flags.DASHBOARD,
+    command_flags.BATCH_API,
+    key_needed=True,
+)
 async def serve(
     apply: Apply = None,
     *,
@@ -98,7 +104,8 @@ async def serve(
     from orchestrator.api.foreground.serve import serve
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    request = msgspec.structs.replace(request, apply=tuple(apply or ()))
+    accepts = flags.get(command_flags.ACCEPT_LOST_COMMITS.name) is True  # once, so no variable says it
+    request = msgspec.structs.replace(request, apply=tuple(apply or ()), accept_lost_commits=accepts)
     child = child_of(flags, request.ledger, choices.configuration.named)
     with batch_api_of(flags, os.environ) or nullcontext() as batch_api:
         alongside = None if batch_api is None else batch_api.serve

@@ -30,6 +30,7 @@ from orchestrator.ledger.database import (
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
+from orchestrator.ledger.postgres.identity.lost_commits import lost_commits, note_loss
 from orchestrator.ledger.postgres.line import Line, pool_of
 from orchestrator.ledger.postgres.locks.ledger_lock import FOR_LONG, LedgerLock
 from orchestrator.ledger.postgres.server_errors import LineLostError, lost, shielded
@@ -51,6 +52,9 @@ _COUNT: Final = "UPDATE writers SET seq = {number} WHERE id = {me} AND seq = {nu
 _COUNTED: Final = "UPDATE 1"
 _FENCED: Final = "WITH numbered AS ({count} RETURNING 1), fence AS ({fence}) SELECT FROM numbered, fence"
 _PROVED: Final = "SELECT 1"
+_NUMBERED: Final = "SELECT seq FROM writers WHERE id = $1"
+"""That is the number which was to be given, unless somebody has changed the row since."""
+
 _FOUND_OUT: Final = "UPDATE writers SET seq = seq WHERE id = $1 RETURNING seq"
 """Waits for the end of whatever has changed the row: the server may not know yet that we are gone."""
 
@@ -61,7 +65,7 @@ _COMMIT: Final = "COMMIT"
 _JOIN: Final = "INSERT INTO writers DEFAULT VALUES RETURNING id"
 _LEAVE: Final = (
     "WITH gone AS (DELETE FROM writers WHERE id = $1 RETURNING seq)"
-    " UPDATE writers SET seq = writers.seq + gone.seq FROM gone WHERE id = 0"
+    " UPDATE writers SET seq = writers.seq + gone.seq FROM gone WHERE id = 0 RETURNING gone.seq"
 )
 _OTHERS: Final = text("SELECT coalesce(sum(seq), 0)::bigint FROM writers WHERE id <> :me")
 _STRUCTURE: Final = text("SELECT version_num::bigint FROM alembic_version")
@@ -152,6 +156,9 @@ class ServerDatabase:
         except ClashError:
             self._lock.refused()
             raise
+        except LostCommitsError:
+            await self._note_loss()
+            raise
         except LineLostError as error:
             if not is_committing:
                 raise
@@ -171,26 +178,26 @@ class ServerDatabase:
         else:
             proved = _FENCED.format(count=count, fence=fence)
             is_ours = await self._lock.begun(driver, f"{begin}; {proved}", company) == _PROVED
-            if not is_ours and await driver.fetchval(fence) is None:
+            if not is_ours and await driver.fetchval(_NUMBERED, self._me) == number:
                 raise DeposedError(f"{self.name}: another process has taken this ledger over; nothing is written here")
         if not is_ours:
-            raise self._lost_commits()
+            raise lost_commits(self.name)
 
     async def _find_out(self) -> bool:
         """Whether the transaction after the last one that is known to be committed is so as well."""
         async with self._connected(self._writer) as connection:
             found = await server_driver(connection).fetchval(_FOUND_OUT, self._me)
-            if found is None or found < self._committed:
-                raise self._lost_commits()
+        if found is None or found < self._committed:
+            await self._note_loss()
+            raise lost_commits(self.name)
         is_committed, self._committed, self._is_in_doubt = found > self._committed, found, False
         return bool(is_committed)
 
-    def _lost_commits(self) -> LostCommitsError:
-        return LostCommitsError(
-            f"{self.name}: the server has lost what it had confirmed (transaction {self._committed} of this process):"
-            " was a backup restored, or a standby promoted that lagged behind? What was sent meanwhile may be sent"
-            " again; give the server its latest state back, or start again to go on from what it has"
-        )
+    async def _note_loss(self) -> None:
+        """Stops everybody who works on it. Where that fails, whoever finds it next does so."""
+        with suppress(StorageError):
+            async with self._connected(self._changer) as connection:
+                await note_loss(server_driver(connection))
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[AsyncConnection]:
@@ -322,7 +329,9 @@ class ServerDatabase:
     async def _leave(self) -> None:
         if self._me != NOBODY and self._line.away is None:
             async with self._connected(self._writer) as connection:
-                await server_driver(connection).execute(_LEAVE, self._me)
+                left = await server_driver(connection).fetchval(_LEAVE, self._me)
+            if left is None or left < self._committed:
+                await self._note_loss()
 
 
 async def _commit(driver: Driver) -> None:

@@ -64,11 +64,13 @@ OWNERS: Final = (_PROCESSES, _LEASES)
 IDENTITY: Final = (
     (
         "CREATE TABLE identity (id BIGINT PRIMARY KEY CHECK (id = 1), marks BIGINT NOT NULL,"
-        ' webhook_key TEXT COLLATE "C" NOT NULL)'
+        ' webhook_key TEXT COLLATE "C" NOT NULL, lost_commits BIGINT NOT NULL DEFAULT 0)'
     ),
     "INSERT INTO identity VALUES (1, 0, '')",
 )
-"""One row: the number of the marks of what has left, and the fingerprint of the key that webhooks are signed by."""
+"""One row: the number of the marks of what has left, the fingerprint of the key that webhooks are signed by, and when
+it was found that the server has lost what it had confirmed, until somebody accepts that (0: it has not).
+"""
 
 
 def create(connection: Connection, metadata: MetaData) -> None:

@@ -33,6 +33,7 @@ class Lookout:
         self._line = line
         self._elapsed = elapsed
         self._watch = BeatWatch()
+        self._latest: Mapping[int, Process] = {}
 
     async def look(self, me: int | None) -> LedgerSighting:
         """How the ledger is found once each process other than `me` is declared dead whose beat stands still. Raises
@@ -40,6 +41,12 @@ class Lookout:
         """
         try:
             seen = await self._seen()
+            if any(map(self._has_gone_back, seen.processes.values())):
+                log.error("a beat has gone back: the server has lost what it had confirmed")
+                async with self._line.asking() as asked:
+                    await asked.processes.note_loss()
+                seen = await self._seen()
+            self._latest = seen.processes
             self._watch.saw(
                 (each.latest_beat for each in seen.processes.values() if each.id != me), received_at=self._elapsed()
             )
@@ -52,6 +59,10 @@ class Lookout:
         except BaseException:
             self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
             raise
+
+    def _has_gone_back(self, process: Process) -> bool:
+        before = self._latest.get(process.id)
+        return before is not None and before.mark == process.mark and before.beat > process.beat
 
     async def _seen(self) -> LedgerSighting:
         async with self._line.asking() as asked:

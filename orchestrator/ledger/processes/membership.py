@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 
 from orchestrator.core.ownership.lease import BEAT_US, PROCESSES_MAX, Lease
-from orchestrator.errors import LedgerBusyError
+from orchestrator.errors import LedgerBusyError, LostCommitsError
 from orchestrator.ledger.postgres.connection import Connect
+from orchestrator.ledger.postgres.identity.lost_commits import lost_commits
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessName, ProcessNumber
 from orchestrator.ledger.processes.this_process import ThisProcess
@@ -33,6 +34,7 @@ class Membership:
         self._line = line
         self._now = now
         self._lease = Lease(begun_at)
+        self._latest = 0
         self.number = number
         self.why_lost: str | None = None
         """Why it is dead, once that is known."""
@@ -54,12 +56,16 @@ class Membership:
             begun_at = self._now()
             try:
                 async with self._line.asking() as asked:
-                    is_there = await asked.processes.beat(self.number)
-                    successor = None if is_there else await asked.leases.owner()
+                    beat = await asked.processes.beat(self.number)
+                    if beat is not None and beat <= self._latest:  # what was said since has been forgotten
+                        await asked.processes.note_loss()
+                        beat = None
+                    successor = None if beat is not None else await asked.leases.owner()
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("%s: a beat has failed: %s", self._name, error)
             else:
-                if is_there:
+                if beat is not None:
+                    self._latest = beat
                     self._lease.beaten(begun_at)
                 else:
                     self.lose(None if successor is None else successor.text)
@@ -89,13 +95,17 @@ async def membership_of(
     At its end `settled` says of which of its shards nothing can be under way any more that a process has sent which was
     declared dead.
 
-    Raises `LedgerBusyError` where there are `PROCESSES_MAX`, and otherwise what the driver does.
+    Raises `LedgerBusyError` where there are `PROCESSES_MAX`, `LostCommitsError` where the server has lost what it had
+    confirmed, and nobody has accepted that, and otherwise what the driver does.
     """
     line, now = OwnersLine(connect, process), here.wary_clock().now
     try:
         begun_at = now()
-        async with line.asking() as asked:
-            number = await asked.processes.join(process, is_alone=is_alone)
+        try:
+            async with line.asking() as asked:
+                number = await asked.processes.join(process, is_alone=is_alone)
+        except LostCommitsError:
+            raise lost_commits(name) from None
         if number is None:
             raise LedgerBusyError(
                 f"{name}: {PROCESSES_MAX} processes work on this ledger or stand by already, which is all there may be;"

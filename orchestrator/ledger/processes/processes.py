@@ -19,8 +19,10 @@ import msgspec
 from orchestrator import __version__
 from orchestrator.core.ownership.beat_watch import Beat
 from orchestrator.core.ownership.lease import PROCESSES_MAX
+from orchestrator.errors import LostCommitsError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
+from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
 
 ENDED_MS_MAX: Final = 1_000
 """How long a connection may take until it has ended."""
@@ -36,7 +38,7 @@ def statement_of(template: str) -> str:
     """A statement with what several have in common: the server's time, and the row of a process that asks."""
     is_its = _IS_OF_MARK.format(mark="mark")
     is_this_ones = _IS_OF_MARK.format(mark="$1::text")
-    return template.format(now=_NOW_US, me=_ME, this=_THIS, is_its=is_its, is_this_ones=is_this_ones)
+    return template.format(now=_NOW_US, me=_ME, this=_THIS, is_its=is_its, is_this_ones=is_this_ones, is_whole=IS_WHOLE)
 
 
 _ALL: Final = (
@@ -44,7 +46,7 @@ _ALL: Final = (
 )
 _JOIN: Final = statement_of("""
 INSERT INTO processes (slot, name, version, mark, is_alone, began_at)
-SELECT slot, $1, $2, $3, $5, {now} FROM generate_series(0, $4 - 1) AS each (slot)
+SELECT slot, $1, $2, $3, $5, {now} FROM generate_series(0, $4 - 1) AS each (slot), ({is_whole}) AS whole
 WHERE NOT EXISTS (SELECT FROM processes WHERE processes.slot = each.slot) ORDER BY slot LIMIT 1
 ON CONFLICT (slot) DO NOTHING RETURNING id, slot
 """)
@@ -139,6 +141,8 @@ class Processes:
     async def join(self, process: ProcessName, *, is_alone: bool = False) -> ProcessNumber | None:
         """A new number for `process`; None where there are `PROCESSES_MAX` already. One that `is_alone` means to have
         the whole ledger, or nothing.
+
+        Raises `LostCommitsError` where the server has lost what it had confirmed, and nobody has accepted that.
         """
         while True:
             row = await self._driver.fetchrow(
@@ -146,12 +150,19 @@ class Processes:
             )
             if row is not None:
                 return ProcessNumber(mark=process.mark, **row)
+            if await is_loss_noted(self._driver):
+                raise LostCommitsError
             if await self._driver.fetchval(_COUNT) >= PROCESSES_MAX:
                 return None  # else another one was faster
 
-    async def beat(self, process: ProcessNumber) -> bool:
-        """Says that it lives; False where it was declared dead."""
-        return await self._driver.fetchval(_BEAT, process.id, process.mark) is not None
+    async def beat(self, process: ProcessNumber) -> int | None:
+        """Says that it lives, for the how manieth time; None where it was declared dead."""
+        number: int | None = await self._driver.fetchval(_BEAT, process.id, process.mark)
+        return number
+
+    async def note_loss(self) -> None:
+        """The server has lost what it had confirmed: all are dead, and nobody joins until somebody accepts that."""
+        await note_loss(self._driver)
 
     async def is_connected(self, process: Process) -> bool:
         """Whether it has a connection still, as far as the server knows."""

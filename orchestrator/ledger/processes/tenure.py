@@ -15,7 +15,7 @@ import anyio
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.lease import BEAT_US
 from orchestrator.core.ownership.shard_bids import KEEPERS
-from orchestrator.errors import LedgerBusyError
+from orchestrator.errors import LedgerBusyError, LostCommitsError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.lookout import Lookout
@@ -126,7 +126,7 @@ class _Candidate(AsyncExitStack):
             await anyio.sleep(LOOK_S)
             try:
                 tenure = await self._look()
-            except LedgerBusyError:
+            except (LedgerBusyError, LostCommitsError):
                 raise
             except Exception as error:
                 if self._stands_by is None:

@@ -104,6 +104,10 @@ class FileSite:
         """See `left_behind`."""
         file_locks.refuse_abandoned_file(self.address)
 
+    async def accept_lost_commits(self) -> bool:
+        """It has no server."""
+        return False
+
     async def grants(self) -> Mapping[str, Sequence[str]]:
         """None."""
         return {}

@@ -29,7 +29,7 @@ from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
 _OWNER: Final = text(OWNER)
 
-OWNED_SINCE: Final = "0049"
+OWNED_SINCE: Final = "0052"
 """Older tables have no room for who works on it, and stands by."""
 
 
@@ -145,6 +145,10 @@ class ServerSite:
         owner = self._here.owners.get(str(self.address))
         if owner is not None and owner.loop.is_closed():
             raise left_behind(f"{self.address}:")
+
+    async def accept_lost_commits(self) -> bool:
+        """Notes that they are accepted."""
+        return await LedgerIdentity(self.database).accept_loss()
 
     @property
     def inspection(self) -> ServerInspection:

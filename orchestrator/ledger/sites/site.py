@@ -89,6 +89,9 @@ class LedgerSite(Protocol):
     def refuse_abandoned(self) -> None:
         """Raises `UsageError` where this process holds it in an event loop that is closed; see `left_behind`."""
 
+    async def accept_lost_commits(self) -> bool:
+        """Whether its server had lost what it had confirmed. Nobody is kept from working on it by that any more."""
+
     @property
     def inspection(self) -> ServerInspection | None:
         """What there is to ask of the server on which it is; None for a file."""

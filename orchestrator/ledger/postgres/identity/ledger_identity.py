@@ -6,7 +6,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from orchestrator.errors import LedgerUnavailableError, StorageError
+from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.database import ServerDatabase
+from orchestrator.ledger.postgres.identity.lost_commits import accept_loss
 
 _WHICH: Final = text(
     "SELECT system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint,"
@@ -49,6 +51,11 @@ class LedgerIdentity:
         """Notes another one."""
         async with self._database.writing() as connection:
             await connection.execute(_SET_NUMBER, {"number": number})
+
+    async def accept_loss(self) -> bool:
+        """Whether its server had lost what it had confirmed. Nobody is kept from working on it by that any more."""
+        async with self._database.changing() as connection:
+            return await accept_loss(server_driver(connection))
 
     async def takes_key(self, fingerprint: str) -> bool:
         """Whether the key of that fingerprint is the one that its webhooks are signed by. It becomes that where there

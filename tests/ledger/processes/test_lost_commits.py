@@ -1,0 +1,71 @@
+"""A server that has lost what it had confirmed, by whomever that is found: nobody owns anything until somebody accepts it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import anyio
+import pytest
+
+from orchestrator.errors import LostCommitsError
+from orchestrator.ledger.postgres.identity.lost_commits import accept_loss, is_loss_noted
+from orchestrator.ledger.processes.processes import Processes
+from tests.ledger.processes.conftest import FIRST, SECOND, THIRD
+from tests.ledger.processes.test_tenure import NEXT, OWNER, Place
+from tests.postgres.owners import joins, owner_of, takes
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+LAGGED = "UPDATE processes SET beat = beat - 2"
+
+
+@pytest.fixture
+async def place(url: str) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as opened:
+        yield Place(url, opened)
+
+
+async def test_once_it_is_noted_all_are_dead_and_nobody_joins_before_it_is_accepted(place: Place) -> None:
+    driver = await place.driver(OWNER)
+    owner, other = await takes(driver, FIRST), await joins(driver, SECOND)
+
+    await Processes(driver).note_loss()
+
+    assert [await Processes(driver).beat(each) for each in (owner, other)] == [None, None]
+    for _ in range(2):
+        with pytest.raises(LostCommitsError):
+            await Processes(driver).join(THIRD)
+    assert [await accept_loss(driver) for _ in range(2)] == [True, False]
+    await takes(driver, THIRD)
+    assert (await owner_of(driver)).name == THIRD.name
+
+
+async def test_whose_beats_were_forgotten_is_dead_for_good(place: Place) -> None:
+    driver = await place.driver(OWNER)
+    async with place.tenure(OWNER) as tenure:
+        await anyio.sleep(5)
+        assert tenure.may_leave()
+        await driver.execute(LAGGED)
+        await anyio.sleep(2)
+        assert not tenure.may_leave()
+        assert tenure.why_lost is not None
+    with pytest.raises(LostCommitsError, match="has lost what it had confirmed"):
+        async with place.tenure(OWNER):
+            raise AssertionError("nobody may own it")
+
+
+async def test_who_stands_by_finds_it_of_one_that_beats_no_more(place: Place) -> None:
+    driver = await place.driver(OWNER)
+    number = await takes(driver, OWNER)
+    for _ in range(3):
+        await Processes(driver).beat(number)
+
+    async def lag() -> None:
+        await anyio.sleep(1)
+        await driver.execute(LAGGED)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lag)
+        with pytest.raises(LostCommitsError):
+            async with place.tenure(NEXT, stands_by=[].append):
+                raise AssertionError("nobody may own it")
+    assert await is_loss_noted(driver)
