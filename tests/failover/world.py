@@ -12,15 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
+from tests.failover.balancer import balancing, free_port
 from tests.failover.database import Database
 from tests.failover.machine import SERVICE, Machine, away, key_of
 from tests.postgres.proxy import Proxy, proxied
 from tests.system.processes import Desk, Launch, Program, Service, Verdict
 
-RUNS_MAX: Final = 20
+RUNS_MAX: Final = 10
 WINDOW_S: Final = 1.0
 LIMITS: Final = ("--limit", f"run={RUNS_MAX}/{WINDOW_S:g}:{RUNS_MAX}", "--limit", "status=200/1:20")
-"""A job every 50 ms: whoever sends is seen to."""
+"""A job every 100 ms: whoever sends is seen to, and there is a processor left for other tests."""
 
 NAMES: Final = ("first", "second")
 PROCESSES_MAX: Final = 1_000
@@ -32,6 +33,9 @@ GOES_ON: Final = 0.4
 
 HANDED: Final = "is handed to"
 """What a run says that another process serves."""
+
+PEOPLE_S_MAX: Final = 240.0
+"""A command that takes longer is killed."""
 
 LOOK_S: Final = 0.2
 DRAINED_S_MAX: Final = 240.0
@@ -115,7 +119,7 @@ class World:
     def start(self, *arguments: str) -> Program:
         """Starts a command of somebody who works beside the machines."""
         environ = {"ORCHESTRATOR_LEDGER": self.client.url, "XDG_STATE_HOME": str(self._desk.folder / "state")}
-        return self._desk.start(*arguments, environ=environ)
+        return self._desk.start(*arguments, environ=environ, within_s=PEOPLE_S_MAX)
 
     async def command(self, *arguments: str) -> Verdict:
         """How one ended."""
@@ -233,19 +237,24 @@ async def taken_in(run: Program) -> None:
 
 @asynccontextmanager
 async def world(
-    desk: Desk, service: Service, database: Database, *, launch: Launch | None = None
+    desk: Desk, service: Service, database: Database, *, launch: Launch | None = None, are_listening: bool = False
 ) -> AsyncIterator[World]:
-    """Machines that have a line each to the ledger and to the service. Nothing of them is left afterwards."""
+    """Machines that have a line each to the ledger and to the service, and one address for webhooks, if they
+    `are_listening`. Nothing of them is left afterwards.
+    """
     async with AsyncExitStack() as opened:
+        ports = [free_port() for _ in NAMES]
+        webhooks = await opened.enter_async_context(balancing(ports))
         client = await opened.enter_async_context(proxied(database.url))
         machines = {}
-        for name in NAMES:
+        for name, port in zip(NAMES, ports, strict=True):
+            listening = ("--listen", f"127.0.0.1:{port}", "--webhook-url", webhooks) if are_listening else ()
             folder = desk.folder / name
             folder.mkdir()
             to_ledger, to_service = [
                 await opened.enter_async_context(proxied(url)) for url in (database.url, service.url)
             ]
-            machines[name] = Machine(name, folder, to_ledger, to_service, LIMITS, launch)
+            machines[name] = Machine(name, folder, to_ledger, to_service, (*LIMITS, *listening), launch)
         there = World(desk, service, database, machines, client)
         try:
             async with there.stays:

@@ -22,8 +22,6 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-HOOK_TRIES = 3
-
 
 @dataclass
 class Options:
@@ -46,6 +44,7 @@ class Options:
 
     hook_copies: int = 1
     hooks_lost: float = 0.0
+    hook_tries: int = 3
     hook_gap_s: float = 0.3
     """Between the tries of a webhook that was not answered 2xx."""
 
@@ -274,7 +273,7 @@ class Service:
         host, _, port = address.rpartition(":")
         body = json.dumps(record).encode()
         head = f"POST /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        for _ in range(HOOK_TRIES):
+        for _ in range(self.options.hook_tries):
             try:
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(head.encode() + body)
