@@ -142,8 +142,5 @@ class LedgerDatabase(Protocol):
         own programs can do that.
         """
 
-    def hurry(self) -> None:
-        """The process ends, and cannot use it just now: whatever tries to reach it is to give up soon."""
-
     async def aclose(self) -> None:
         """Closes every connection."""

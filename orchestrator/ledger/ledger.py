@@ -35,7 +35,7 @@ class Ledger:
     def __init__(self, site: LedgerSite, clock: Clock) -> None:
         self._site = site
         database = site.database
-        self.writer = GroupCommitWriter(database, clock, Patience(clock, database.waited_s, database.hurry))
+        self.writer = GroupCommitWriter(database, clock, Patience(clock, database.waited_s, site.hurry))
         self._access = access = Access(database, self.writer, clock)
         self.runs = RunRepositories(access)
         self.jobs = JobRepositories(access, slot=self.runs.heartbeats.slot)

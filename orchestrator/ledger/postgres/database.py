@@ -104,8 +104,8 @@ class ServerDatabase:
             bounds = bounds._replace(connected_s=min(bounds.connected_s, in_time_s), found_s=in_time_s)
         writing = {"lock_timeout": str(round(bounds.granted_s * 1_000))} if patience_s is None else reading
         changing = {"lock_timeout": str(patience_ms)} if patience_s is None else reading
-        self._line = Line(name, connect, bounds)
-        connected = self._line.connected
+        self.line = Line(name, connect, bounds)
+        connected = self.line.connected
         self._writer = pool_of(partial(self._writing_connection, writing), connections=1)
         self._readers = pool_of(partial(connected, reading, answered_s=bounds.found_s), connections=READERS_MAX)
         self._changer = pool_of(partial(connected, changing, answered_s=bounds.rewritten_s), connections=1)
@@ -229,13 +229,13 @@ class ServerDatabase:
                 try:
                     yield connection
                 except BaseException as error:
-                    if await self._line.is_lost(driver, error):
+                    if await self.line.is_lost(driver, error):
                         raise lost(self.name) from error
                     raise
 
     async def _writing_connection(self, settings: Settings) -> Driver:
         """A new one. What the one before has left at the server ends: it could hold up everybody for long."""
-        driver = await self._line.connected(settings)
+        driver = await self.line.connected(settings)
         try:
             if self._backend is not None:
                 await driver.execute(_END_BACKEND, *self._backend)
@@ -256,7 +256,7 @@ class ServerDatabase:
                 try:
                     return found(connection.execute(question, parameters))
                 except Exception as error:
-                    if await_only(self._line.is_lost(driver, error)):
+                    if await_only(self.line.is_lost(driver, error)):
                         raise lost(self.name) from error
                     raise
 
@@ -266,10 +266,6 @@ class ServerDatabase:
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed; our own commits leave it as it is."""
         return await self.asked(_OTHERS, {"me": self._me}, lambda found: int(found.scalar_one()))
-
-    def hurry(self) -> None:
-        """Tries for a moment only from now on to reach a server that is away."""
-        self._line.hurry()
 
     async def structure(self) -> int:
         """The version of the tables."""
@@ -327,7 +323,7 @@ class ServerDatabase:
             self._me = await server_driver(connection).fetchval(_JOIN)
 
     async def _leave(self) -> None:
-        if self._me != NOBODY and self._line.away is None:
+        if self._me != NOBODY and self.line.away is None:
             async with self._connected(self._writer) as connection:
                 left = await server_driver(connection).fetchval(_LEAVE, self._me)
             if left is None or left < self._committed:

@@ -39,6 +39,9 @@ class FileSite:
             self._database = Database(self.address, connect=self._connect, patience_s=self._patience_s)
         return self._database
 
+    def hurry(self) -> None:
+        """Nothing: a file is there at once, or not at all."""
+
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:  # noqa: ARG002  a file is one machine's
         """That in the file beside it."""
         return webhook_key(self.address)

@@ -180,6 +180,10 @@ class ServerSite:
         """Those in a file of this machine."""
         return await marks_of(self.address, LedgerIdentity(self.database), boot(), latest=latest)
 
+    def hurry(self) -> None:
+        """Tries for a moment only from now on to reach a server that is away."""
+        self.database.line.hurry()
+
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """That of the environment, or in a file of this machine; the ledger has its fingerprint."""
         return await noted_key(self.address, LedgerIdentity(self.database), environ)

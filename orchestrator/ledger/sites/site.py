@@ -115,6 +115,9 @@ class LedgerSite(Protocol):
     async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
         """The marks of what may have left, and why they are not kept, if so. `latest` is its latest submission."""
 
+    def hurry(self) -> None:
+        """The process ends, and cannot use it just now: whatever tries to reach it is to give up soon."""
+
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """The key by which the tokens of webhooks are signed, made on first use.
 

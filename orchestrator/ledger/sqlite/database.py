@@ -197,9 +197,6 @@ class Database:
             async with self._writer.connect() as connection:
                 return await (await driver_of(connection)).execute_fetchall(sql, parameters)
 
-    def hurry(self) -> None:
-        """Nothing: a file is there at once, or not at all."""
-
     async def identity(self) -> tuple[int, int]:
         """What tells the file from every other one, and from a copy."""
         found = real_file(self.path).stat()
