@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         follow_predecessor,
         for_a_batch,
         for_people,
+        left_to_successor,
         within_connections,
     )
     from orchestrator.client.jobs.jobs import EndpointJobs
@@ -59,6 +60,7 @@ __all__ = [
     "follow_predecessor",
     "for_a_batch",
     "for_people",
+    "left_to_successor",
     "within_connections",
 ]
 
@@ -81,6 +83,7 @@ _HOME = {
     "follow_predecessor": "jobs.allowance",
     "for_a_batch": "jobs.allowance",
     "for_people": "jobs.allowance",
+    "left_to_successor": "jobs.allowance",
     "within_connections": "jobs.allowance",
 }
 

@@ -1,5 +1,5 @@
-"""One process sends after another, each at full speed, and each takes the place of one that is gone without a word: what
-a service that counts all of them together would refuse.
+"""One process sends after another, each at full speed, and each takes the place of one that is gone without a word, or
+that has handed over: what a service that counts all of them together would refuse.
 
 python -m tests.limits.take_overs [--times 20] [--seed 0]
 
@@ -7,7 +7,7 @@ Every operation is counted in every way. A process knows of what its predecessor
 claimed first, the ledger has which were answered, and when; of everything else it has nothing. What is on its way as a
 process is gone comes late now and then: at any time until nothing of it can come any more. Half of the processes hear
 nothing for the last seconds of their time, so that all that they may send at once is on its way; and half meet a service
-that is slow, so that they send as many at once as they may.
+that is slow, so that they send as many at once as they may. One that hands over hears all of its answers.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import heapq
 import random
 import sys
 from collections.abc import Iterator
+from enum import StrEnum, auto
 from typing import Final
 
 import msgspec
@@ -23,6 +24,7 @@ from orchestrator.client.jobs.allowance import CLAIMED, follow_predecessor, for_
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.core.ownership.handover import EndpointLeft
 from orchestrator.core.ownership.lease import LATE_US_MAX, TRUST_US
 from orchestrator.core.service.http_answers import Answer
 from tests.limits.simulated import SECOND, START, refused
@@ -49,10 +51,18 @@ OPERATIONS: Final = tuple(each for each in Operation if (LIMITS[each].concurrent
 then: what comes late of these may meet one of the successor's."""
 
 
+class Way(StrEnum):
+    """How a process ends."""
+
+    GONE = auto()
+    HANDS_OVER = auto()
+
+
 class Played(msgspec.Struct, frozen=True, kw_only=True):
     """What became of it."""
 
     operation: Operation
+    way: Way
     limit: Limit
     sent: int
     refused: dict[str, int]
@@ -86,7 +96,10 @@ class _Process:
         self.clock.at = begun_at
         self.limiter = RateLimiter(self.clock, limits)
         self.answered: list[int] = []
-        self._operation = operation
+        self.is_held = False
+        """Whether it heard nothing in the end."""
+
+        self.operation = operation
         self._chance = chance
         self._trip_us = chance.choice(TRIPS_US)
         self._on_way: list[tuple[int, int, _Request, Permit]] = []
@@ -102,11 +115,11 @@ class _Process:
         """
         now = self.clock.at
         while now < until:
-            permit = self.limiter.permit_at_once(self._operation)
+            permit = self.limiter.permit_at_once(self.operation)
             if permit is not None:
                 yield self._sent(permit)
                 continue
-            free_at = self.limiter.figures(self._operation).free_at
+            free_at = self.limiter.figures(self.operation).free_at
             answered_at = self._on_way[0][0] if self._on_way else until
             answered_at = until if answered_at >= held_from else answered_at
             if free_at is None or answered_at <= free_at:
@@ -117,9 +130,15 @@ class _Process:
                 now = self.clock.at = free_at + self._chance.randint(0, 10_000)
         self.clock.at = until
 
+    def finish(self) -> None:
+        """Hears what is on its way."""
+        while self._on_way:
+            self.clock.at = max(self.clock.at, self._on_way[0][0])
+            self._hear()
+
     def _sent(self, permit: Permit) -> _Request:
         now = self.clock.at
-        permit.use(self._operation)
+        permit.use(self.operation)
         answered_at = now + self._chance.randint(*self._trip_us)
         request = _Request(now, self._chance.randint(now, answered_at), answered_at)
         self._number += 1
@@ -132,23 +151,28 @@ class _Process:
         self.answered.append(now)
 
 
-def play(operation: Operation, *, times: int, seed: int) -> Played:
-    """So many processes are gone without a word, and followed by another one."""
-    chance = random.Random(f"{operation} {seed}")
+def play(operation: Operation, way: Way, *, times: int, seed: int) -> Played:
+    """So many processes end in that way, and are followed by another one."""
+    chance = random.Random(f"{operation} {way} {seed}")
     limits, limit = for_an_owner(LIMITS), LIMITS[operation]
     requests: list[_Request] = []
     process = _Process(operation, limits, chance, START)
     for _ in range(times + 1):
-        gone_at = process.clock.at + chance.randint(*TENURE_S) * SECOND
-        is_held = chance.random() < 1 / 2
-        requests += process.send(gone_at, gone_at - HELD_S * SECOND if is_held else gone_at)
-        successor = _Process(operation, limits, chance, gone_at + chance.randint(GAP_US_MIN, GAP_US_MAX))
-        _come_late(process.unanswered, successor.clock.at, chance, share=1.0 if is_held else LATE_SHARE)
-        _follow(successor, process)
+        requests += _send(process, way, chance)
+        gap_us = chance.randint(GAP_US_MIN, GAP_US_MAX) if way is Way.GONE else chance.randint(0, GAP_US_MIN)
+        successor = _Process(operation, limits, chance, process.clock.at + gap_us)
+        if way is Way.GONE:
+            _follow(successor, process, chance)
+        else:
+            left = EndpointLeft(process.clock.at, process.limiter.left())
+            follow_predecessor(
+                successor.limiter, answered=(), unanswered=(), now=successor.clock.at, is_successor=False, left=left
+            )
         process = successor
     stamps = sorted(request.stamped_at for request in requests)
     return Played(
         operation=operation,
+        way=way,
         limit=limit,
         sent=len(requests),
         refused=refused(limit, stamps),
@@ -156,23 +180,28 @@ def play(operation: Operation, *, times: int, seed: int) -> Played:
     )
 
 
-def _come_late(on_way: list[_Request], taken_at: int, chance: random.Random, *, share: float) -> None:
-    for request in on_way:
-        if chance.random() < share:
+def _send(process: _Process, way: Way, chance: random.Random) -> list[_Request]:
+    until = process.clock.at + chance.randint(*TENURE_S) * SECOND
+    if way is Way.HANDS_OVER:
+        sent = list(process.send(until, until))
+        process.finish()
+        return sent
+    process.is_held = chance.random() < 1 / 2
+    return list(process.send(until, until - HELD_S * SECOND if process.is_held else until))
+
+
+def _follow(successor: _Process, gone: _Process, chance: random.Random) -> None:
+    """What was on its way comes late; of that, the successor learns what the ledger tells of this operation."""
+    now, operation = successor.clock.at, successor.operation
+    for request in gone.unanswered:
+        if gone.is_held or chance.random() < LATE_SHARE:
             lasts_us = request.answered_at - request.stamped_at
-            request.stamped_at = chance.randint(request.stamped_at, taken_at + LATE_US_MAX)
+            request.stamped_at = chance.randint(request.stamped_at, now + LATE_US_MAX)
             request.answered_at = request.stamped_at + lasts_us
-
-
-def _follow(successor: _Process, gone: _Process) -> None:
-    """What it learns of its predecessor from the ledger: of the operation that is played, if that is claimed first."""
-    is_claimed = successor._operation in CLAIMED
-    now = successor.clock.at
-    answered = gone.answered if successor._operation is Operation.RUN else []
     follow_predecessor(
         successor.limiter,
-        answered=[at for at in answered if at > now - 60 * SECOND],
-        unanswered=[min(now, at.sent_at + 60 * SECOND) for at in gone.unanswered] if is_claimed else [],
+        answered=gone.answered if operation is Operation.RUN else (),
+        unanswered=[now] * len(gone.unanswered) if operation in CLAIMED else [],
         now=now,
         is_successor=True,
     )
@@ -189,9 +218,10 @@ def _at_once(requests: list[_Request]) -> int:
 
 
 def play_all(*, times: int, seed: int = 0) -> Iterator[Played]:
-    """Every operation of which several are on their way at once."""
-    for operation in OPERATIONS:
-        yield play(operation, times=times, seed=seed)
+    """Every operation of which several are on their way at once, in each way."""
+    for way in Way:
+        for operation in OPERATIONS:
+            yield play(operation, way, times=times, seed=seed)
 
 
 def is_kept(played: Played) -> bool:
@@ -209,7 +239,7 @@ def main() -> None:
     for played in play_all(times=chosen.times, seed=chosen.seed):
         told = ", ".join(f"{way}: {number}" for way, number in played.refused.items()) or "none"
         print(
-            f"/{played.operation:9} {played.sent:8,} sent, {played.at_once:3} of {played.limit.concurrent} at once,"
+            f"{played.way:10} /{played.operation:9} {played.sent:8,} sent, {played.at_once:3} of {played.limit.concurrent} at once,"
             f" refused: {told}",
             flush=True,
         )

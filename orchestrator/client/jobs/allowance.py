@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.ownership.handover import EndpointLeft
 from orchestrator.core.ownership.lease import LATE_US_MAX
 from orchestrator.units import SECOND_US
 
@@ -63,17 +64,27 @@ def for_an_owner(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
 
 
 def follow_predecessor(
-    limiter: "RateLimiter", *, answered: Iterable[int], unanswered: Sequence[int], now: int, is_successor: bool
+    limiter: "RateLimiter",
+    *,
+    answered: Iterable[int],
+    unanswered: Sequence[int],
+    now: int,
+    is_successor: bool,
+    left: EndpointLeft | None = None,
 ) -> None:
     """Has the requests of an earlier process hold what they hold of the limits.
 
-    Of `/run` the ledger knows what was sent: when it was `answered`, or, of the `unanswered`, can have been given up at
-    the latest. Of everything else nobody does: it goes evenly for a window. `is_successor`: that process did not let
-    go. What it may still send has its part until it cannot arrive any more: as many as it may have had at once.
+    Where that one has `left` how it stood, it goes on so. Else the ledger knows of `/run` what was sent: when it was
+    `answered`, or, of the `unanswered`, can have been given up at the latest. Of everything else nobody knows anything:
+    it goes evenly for a window. `is_successor`: a process before did not let go. What it may still send has its part
+    until it cannot arrive any more: as many as it may have had at once.
     """
-    for operation in set(Operation) - {Operation.RUN}:
-        limiter.ease_in(operation)
-    limiter.hold(Operation.RUN, answered, () if is_successor else unanswered)
+    if left is not None:
+        limiter.go_on(left.limits, max(0, now - left.left_at))
+    else:
+        for operation in set(Operation) - {Operation.RUN}:
+            limiter.ease_in(operation)
+        limiter.hold(Operation.RUN, answered, () if is_successor else unanswered)
     for operation in Operation if is_successor else ():
         limit, late = limiter.limit(operation), len(unanswered)
         at_once = late if limit.concurrent is None else limit.concurrent
@@ -83,6 +94,13 @@ def follow_predecessor(
             continue  # what is asked for seldom, and one at a time
         until = now + LATE_US_MAX + round(limit.window_s * SECOND_US)
         limiter.reserve(operation, at_once, until, places=at_once if operation in SYNC_OPERATIONS else 0)
+
+
+def left_to_successor(limiter: "RateLimiter", finished: tuple[int, int], *, now: int) -> EndpointLeft:
+    """How an endpoint stands `now`, by the ledger's clock, for whoever works there next. `finished`: how many jobs have
+    of late, and in how long a time.
+    """
+    return EndpointLeft(now, limiter.left(), *finished)
 
 
 def _half_at_once(limit: Limit) -> Limit:

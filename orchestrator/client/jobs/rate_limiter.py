@@ -16,6 +16,7 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.limits.ratelimit_headers import read_windows
+from orchestrator.core.limits.request_slots import PacerLeft
 from orchestrator.core.samples.request_counts import RequestCounts
 from orchestrator.core.service.http_answers import Answer
 from orchestrator.ticks import TICK_US, until_tick_s
@@ -170,6 +171,17 @@ class RateLimiter:
     def reserve(self, operation: Operation, number: int, until: int, *, places: int = 0) -> None:
         """At a take-over: so many requests of the process before may still arrive until then; see `Pacer.reserve`."""
         self._lanes[operation].pacer.reserve(number, until, places=places)
+
+    def left(self) -> dict[str, PacerLeft]:
+        """How each operation stands, for a process that goes on in the place of this one."""
+        now = self._clock.now()
+        return {operation: lane.pacer.left(now) for operation, lane in self._lanes.items()}
+
+    def go_on(self, left: Mapping[str, PacerLeft], ago_us: int) -> None:
+        """Goes on as another process would, which stood so, so long ago. What it did not tell of was not sent."""
+        for operation, lane in self._lanes.items():
+            if operation in left:
+                lane.pacer.go_on(left[operation], self._clock.now() - ago_us)
 
     def figures(self, operation: Operation) -> Meter:
         """How `operation` stands with its limit."""

@@ -120,14 +120,19 @@ class RateController:
         """What was refused of late was not about the rate."""
         self._go_on(now, self.share)
 
+    def go_on(self, now: int, share: float, stray: float) -> None:
+        """As another process did, at that share and with so many stray refusals. Where its rate was lower than the full
+        one there may be a ceiling: more is tried after a while.
+        """
+        self._strays.share = stray
+        if share < 1:
+            self._hold(now, share)
+
     def _go_on(self, now: int, share: float, alarm: RefusalAlarm | None = None) -> None:
         """At `share`: what left before is not counted any more. `alarm`: where it is not the usual one."""
         self._sample.restart(now, is_other_rate=share != self.share)
         self.share = share
         self._alarm = alarm or self._strays.alarm()
-
-    def _sent_share(self) -> float:
-        return self._sample.sent_share(self.share)
 
     def _as_share(self, taken: float) -> float:
         return self._sample.as_share(taken, self._strays.share)
@@ -151,7 +156,7 @@ class RateController:
         """Whether what is believed to be stray is so still."""
         refused = max(self._sample.refused, self._strays.share)
         self._ceiling.share = max(self.share, self._as_share(self._sample.taken))
-        to = min(0.92, max(0.5, 1 - CUT * refused)) * self._sent_share()
+        to = min(0.92, max(0.5, 1 - CUT * refused)) * self._sample.sent_share(self.share)
         trial = Trial(
             share=self.share, refused=refused, refused_late=refused, began_at=now, sure=SURE_VERIFIED, cuts=CUTS_MAX
         )
@@ -162,7 +167,7 @@ class RateController:
         sample, least = self._sample, self._alarm.share_least
         refused = max(least, self._alarm.share / 2)
         self._ceiling.share = self._as_share(sample.taken) if sample.steady_us >= sample.window_us else 1.0
-        to = self._sent_share() * max((1 - refused) / 2, 1 - CUT * refused)
+        to = self._sample.sent_share(self.share) * max((1 - refused) / 2, 1 - CUT * refused)
         trial = Trial(share=self.share, refused=sample.refused, refused_late=least, began_at=now)
         self._cut(now, min(to, self._ceiling.below), trial)
 
@@ -170,7 +175,7 @@ class RateController:
 
     def _cut_share(self, refused: float) -> float:
         """The share that a cut leaves where so many are refused."""
-        return self._sent_share() * max(0.5, 1 - CUT * refused)
+        return self._sample.sent_share(self.share) * max(0.5, 1 - CUT * refused)
 
     def _cut(self, now: int, to: float, trial: Trial) -> None:
         self.phase = RatePhase.TRIAL
@@ -255,7 +260,7 @@ class RateController:
 
     def _after_rise(self, now: int) -> float:
         """More is refused again: the share to go on at."""
-        by_share = self._sent_share() * (1 - self._alarm.share) / (1 - self._strays.share)
+        by_share = self._sample.sent_share(self.share) * (1 - self._alarm.share) / (1 - self._strays.share)
         by_count = self._as_share(self._sample.taken)
         has_forgotten = now - self._trial.began_at > self._sample.window_us
         self._ceiling.share = min(1.0, by_count) if has_forgotten else by_share

@@ -25,7 +25,7 @@ from typing import Final, Literal
 import msgspec
 
 from orchestrator.core.limits.rate_controller import RateController
-from orchestrator.core.limits.request_slots import RequestSlots
+from orchestrator.core.limits.request_slots import PacerLeft, RequestSlots
 from orchestrator.core.limits.request_spacing import LARGE, least_gap_us
 from orchestrator.core.limits.service_pauses import ServicePauses
 from orchestrator.units import SECOND_US
@@ -313,6 +313,24 @@ class Pacer:
         Each has a slot until then, and so many of them a place among those at once.
         """
         self._slots.reserve(number, places, until)
+
+    def left(self, now: int) -> PacerLeft:
+        """How it stands at `now`, once nothing is sent any more."""
+        self._advance(now)
+        self._set_share(self._share)  # by what is known of round trips now, as the successor does
+        next_in_ns = max(-self._catch_up_ns, self._next_ns - now * 1000)
+        even_for, paused_for = max(0, self._even_until - now), max(0, self._pauses.until - now)
+        share, stray = self.controller.share, self.controller.stray
+        return PacerLeft(self._slots.left(now), next_in_ns, self._trip_us, even_for, paused_for, share, stray)
+
+    def go_on(self, left: PacerLeft, now: int) -> None:
+        """Goes on as another process would, which stood so at `now`, by our clock."""
+        self._slots.go_on(left.slots, now)
+        self._next_ns, self._trip_us = now * 1000 + left.next_in_ns, left.trip
+        self._even_until = now + left.even_for if left.even_for else 0
+        self._pauses.until = now + left.paused_for if left.paused_for else 0
+        self.controller.go_on(now, left.share, left.stray)
+        self._set_share(self.controller.share)
 
     def figures(self, now: int) -> Meter:
         """How things stand at `now`."""

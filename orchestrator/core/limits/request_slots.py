@@ -8,6 +8,30 @@ may still be at them. Times are microseconds, and arguments.
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
+
+
+class SlotsLeft(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is held, for a process that goes on in the place of this one."""
+
+    answered: list[int] = []
+    """How long ago each of those was answered, or given up, that hold a slot; the earliest first."""
+
+    given_up: list[int] = []
+    """Of which these hold a place among those at once as well."""
+
+
+class PacerLeft(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The same of all that keeps to the limit (`core.limits.rate_pacer`): times are from then on."""
+
+    slots: SlotsLeft
+    next_in_ns: int
+    trip: float
+    even_for: int = 0
+    paused_for: int = 0
+    share: float = 1.0
+    stray: float = 0.0
+
 
 class RequestSlots:
     """Of one operation at one endpoint: at most `requests` in any window, `concurrent` of them at once."""
@@ -105,6 +129,19 @@ class RequestSlots:
         left = list(given_up)
         self._answered = deque(sorted([*self._answered, *answered, *left]))
         self._given_up = deque(sorted([*self._given_up, *left]))
+
+    def left(self, now: int) -> SlotsLeft:
+        """What is held at `now`. What is on its way counts as given up then: this process will not hear of it."""
+        late = [0] * self.in_flight
+        return SlotsLeft(
+            [*(now - at for at in self._answered), *late],
+            [*(now - at for at in self._given_up), *late],
+        )
+
+    def go_on(self, left: SlotsLeft, now: int) -> None:
+        """What another process held at `now` is held here from now on."""
+        self._answered = deque(now - ago for ago in left.answered)
+        self._given_up = deque(now - ago for ago in left.given_up)
 
     def reserve(self, number: int, places: int, until: int) -> None:
         """So many of another process, which may still arrive, hold a slot each until then, and so many of them a place

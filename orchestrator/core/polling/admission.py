@@ -74,6 +74,18 @@ class Throughput:
         self._roll(now)
         return sum(self._finished) * SECOND_US / max(now - self._window_at + self._before_us, SECOND_US)
 
+    def left(self, now: int) -> tuple[int, int]:
+        """How many have finished of late, and in how long a time, for whoever goes on in the place of this process."""
+        if self._window_at is None:
+            return 0, 0
+        self._roll(now)
+        return sum(self._finished), now - self._window_at + self._before_us
+
+    def go_on(self, finished: int, in_us: int, now: int) -> None:
+        """So many have finished until `now`, in so long a time."""
+        if in_us:
+            self._window_at, self._finished, self._before_us = now, [0, finished], in_us
+
     def _roll(self, now: int) -> None:
         if self._window_at is None:
             self._window_at = now

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from orchestrator.client import ServerlessEndpoint, follow_predecessor, for_a_batch
+from orchestrator.client import ServerlessEndpoint, follow_predecessor, for_a_batch, left_to_successor
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
@@ -170,18 +170,28 @@ class EndpointRegistry:
         sent = await self._process.ledger.jobs.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
+        ownership = self._process.ledger.ownership
+        left = None if ownership is None else ownership.endpoints_left.of(number)
         follow_predecessor(
             limiter,
             answered=sent.answered,
             unanswered=sent.unanswered,
             now=now,
             is_successor=self.scope.is_successor,
+            left=left,
         )
+        if left is not None:
+            left_at = endpoint.clock.now() - max(0, now - left.left_at)
+            endpoint.estimates.throughput.go_on(left.finished, left.finished_in, left_at)
         endpoint.estimates.remember(await self._process.ledger.jobs.history.took(endpoint_id=number, now=now))
 
     def leave(self) -> None:
-        """None of them is ours any more: whoever is there next begins with what the ledger tells."""
-        for endpoint in self.endpoints.values():
+        """None of them is ours any more, nothing is on its way there, and whoever is there next goes on as they are."""
+        ownership, now = self._process.ledger.ownership, self._process.ledger.now()
+        for number, endpoint in self.endpoints.items():
+            if ownership is not None:
+                finished = endpoint.estimates.throughput.left(endpoint.clock.now())
+                ownership.endpoints_left.leave(number, left_to_successor(endpoint.api.limiter, finished, now=now))
             self.services.forget(endpoint.api)
 
     async def write_down(self) -> None:

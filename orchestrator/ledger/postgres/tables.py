@@ -53,7 +53,8 @@ CREATE TABLE processes (
 _LEASES: Final = """
 CREATE TABLE leases (
   shard BIGINT PRIMARY KEY, owner BIGINT REFERENCES processes, epoch BIGINT NOT NULL DEFAULT 0,
-  taken_at BIGINT, left_at BIGINT, wanted_by BIGINT REFERENCES processes ON DELETE SET NULL
+  taken_at BIGINT, left_at BIGINT, wanted_by BIGINT REFERENCES processes ON DELETE SET NULL,
+  handover TEXT COLLATE "C"
 )
 """
 OWNERS: Final = (_PROCESSES, _LEASES)

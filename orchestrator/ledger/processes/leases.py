@@ -43,17 +43,18 @@ _TAKE: Final = statement_of("""
 WITH {me}, alone AS (
   SELECT FROM leases JOIN processes ON processes.id = owner WHERE shard = 0 AND is_alone = 1 AND owner <> $1
 ), free AS (
-  SELECT shard FROM leases WHERE shard = ANY($3::bigint[]) AND owner IS NULL AND coalesce(wanted_by, $1) = $1
+  SELECT shard, handover FROM leases
+  WHERE shard = ANY($3::bigint[]) AND owner IS NULL AND coalesce(wanted_by, $1) = $1
     AND NOT EXISTS (SELECT FROM alone) ORDER BY shard FOR UPDATE
 )
-UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}
+UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}, handover = NULL
 FROM me, free WHERE leases.shard = free.shard
-RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left
+RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left, free.handover
 """)
-_GIVE: Final = """
-UPDATE leases SET owner = NULL, left_at = CASE WHEN $4 THEN NULL ELSE left_at END
-WHERE shard = $1 AND owner = $2 AND epoch = $3 RETURNING shard
-"""
+_GIVE: Final = statement_of("""
+UPDATE leases SET owner = NULL, left_at = CASE WHEN $5 THEN NULL ELSE left_at END, handover = {handed_over}
+WHERE shard = $1 AND owner = $2 AND epoch = $4 RETURNING shard
+""")
 _WANT: Final = statement_of("""
 WITH {me} UPDATE leases SET wanted_by = me.id
 FROM me WHERE shard = $3 AND owner <> me.id AND coalesce(wanted_by, me.id) = me.id RETURNING shard
@@ -83,6 +84,9 @@ class TakenShard(msgspec.Struct, frozen=True):
     epoch: int
     was_left: bool
     """Whether its owner before did not let go: requests of that one may still be under way."""
+
+    handover: str | None = None
+    """What an owner that let go has left of its endpoints to whoever takes it; see `core.ownership.handover`."""
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +155,11 @@ class Leases:
         rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
         return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)
 
-    async def give(self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool) -> bool:
+    async def give(self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool, handover: str = "{}") -> bool:
         """Lets go of one; False where it is not ours any more. It `is_settled` where nothing can be under way any more
-        that an owner has sent which was declared dead.
+        that an owner has sent which was declared dead. `handover`: what is left to the next one.
         """
-        found = await self._driver.fetchval(_GIVE, taken.shard, process.id, taken.epoch, is_settled)
+        found = await self._driver.fetchval(_GIVE, taken.shard, process.id, handover, taken.epoch, is_settled)
         return found is not None
 
     async def want(self, process: ProcessNumber, shard: int) -> bool:

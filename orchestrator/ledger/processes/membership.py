@@ -7,11 +7,13 @@ back.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Final, NamedTuple
 
 import anyio
 
+from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.core.ownership.lease import BEAT_US, PROCESSES_MAX, Lease
 from orchestrator.errors import LedgerBusyError, LostCommitsError
 from orchestrator.ledger.postgres.connection import Connect
@@ -22,6 +24,19 @@ from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
+
+
+class Farewell(NamedTuple):
+    """What a process says as it ends in order."""
+
+    settled: Sequence[int]
+    """The shards of which nothing can be under way any more that an owner has sent which was declared dead."""
+
+    handover: str
+    """What it leaves to its successors; see `core.ownership.handover`."""
+
+
+NOTHING_LEFT: Final = Farewell((), EndpointsLeft().text)
 
 
 class Membership:
@@ -71,13 +86,13 @@ class Membership:
                     self.lose(None if successor is None else successor.text)
             await anyio.sleep(max(0, BEAT_US - (self._now() - begun_at)) / SECOND_US)
 
-    async def leave(self, settled: list[int]) -> None:
+    async def leave(self, farewell: Farewell) -> None:
         """Leaves, so that nobody need wait; see `Processes.leave`."""
         self._lease.end()
         if self.why_lost is None:
             with suppress(Exception):
                 async with self._line.asking() as asked:
-                    await asked.processes.leave(self.number, settled=settled)
+                    await asked.processes.leave(self.number, settled=farewell.settled, handover=farewell.handover)
 
 
 @asynccontextmanager
@@ -86,14 +101,12 @@ async def membership_of(
     connect: Connect,
     process: ProcessName,
     here: ThisProcess,
-    settled: Callable[[], list[int]],
+    farewell: Callable[[], Farewell],
     *,
     is_alone: bool,
 ) -> AsyncIterator[Membership]:
-    """Is one of those of the ledger called `name` while the block runs, and beats; see `Processes.join`.
-
-    At its end `settled` says of which of its shards nothing can be under way any more that a process has sent which was
-    declared dead.
+    """Is one of those of the ledger called `name` while the block runs, and beats; see `Processes.join`. At its end
+    `farewell` tells what it says to those that come next.
 
     Raises `LedgerBusyError` where there are `PROCESSES_MAX`, `LostCommitsError` where the server has lost what it had
     confirmed, and nobody has accepted that, and otherwise what the driver does.
@@ -120,6 +133,6 @@ async def membership_of(
             beating.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait([beating])
-                await membership.leave(settled())
+                await membership.leave(farewell())
     finally:
         line.end()

@@ -33,12 +33,27 @@ _THIS: Final = "SELECT id FROM processes WHERE id = $1 AND mark = $2"
 # Beats are no updates of a key, and wait for no proof; whoever removes the row waits for all.
 _ME: Final = f"me AS ({_THIS} FOR KEY SHARE)"
 
+_HANDED_OVER: Final = """(
+  SELECT jsonb_object_agg(endpoints.id, $3::text::jsonb -> endpoints.id::text)::text FROM endpoints
+  WHERE coalesce(endpoints.shard_id, endpoints.id) = leases.shard AND $3::text::jsonb ? endpoints.id::text
+)"""
+
 
 def statement_of(template: str) -> str:
-    """A statement with what several have in common: the server's time, and the row of a process that asks."""
+    """A statement with what several have in common: the server's time, the row of a process that asks, and what is told
+    by $3 of the endpoints of a shard that is let go of.
+    """
     is_its = _IS_OF_MARK.format(mark="mark")
     is_this_ones = _IS_OF_MARK.format(mark="$1::text")
-    return template.format(now=_NOW_US, me=_ME, this=_THIS, is_its=is_its, is_this_ones=is_this_ones, is_whole=IS_WHOLE)
+    return template.format(
+        now=_NOW_US,
+        me=_ME,
+        this=_THIS,
+        is_its=is_its,
+        is_this_ones=is_this_ones,
+        is_whole=IS_WHOLE,
+        handed_over=_HANDED_OVER,
+    )
 
 
 _ALL: Final = (
@@ -61,10 +76,11 @@ _IS_CONNECTED: Final = statement_of("SELECT EXISTS (SELECT FROM pg_stat_activity
 # Each statement sees what was committed before it: also what the process took while its row was waited for.
 _LOCK: Final = statement_of("{this} FOR UPDATE")
 _LOCK_IF_SILENT: Final = statement_of("{this} AND beat = $3 FOR UPDATE")
-_FREE: Final = """
-UPDATE leases SET owner = NULL, left_at = CASE WHEN shard = ANY($2::bigint[]) THEN NULL ELSE left_at END
+_FREE: Final = statement_of("""
+UPDATE leases SET owner = NULL, left_at = CASE WHEN shard = ANY($2::bigint[]) THEN NULL ELSE left_at END,
+  handover = {handed_over}
 WHERE owner = $1
-"""
+""")
 _LEFT: Final = statement_of("UPDATE leases SET owner = NULL, left_at = {now} WHERE owner = $1")
 _REMOVE: Final = "DELETE FROM processes WHERE id = $1"
 
@@ -168,13 +184,13 @@ class Processes:
         """Whether it has a connection still, as far as the server knows."""
         return bool(await self._driver.fetchval(_IS_CONNECTED, process.mark))
 
-    async def leave(self, process: ProcessNumber, *, settled: Sequence[int] = ()) -> None:
+    async def leave(self, process: ProcessNumber, *, settled: Sequence[int] = (), handover: str = "{}") -> None:
         """Ends it in order: what it owns is let go of. Of a shard in `settled` nothing can be under way any more that a
-        process has sent which was declared dead.
+        process has sent which was declared dead. `handover` is what it leaves to those that come next.
         """
         async with self._driver.transaction():
             if await self._driver.fetchval(_LOCK, process.id, process.mark) is not None:
-                await self._driver.execute(_FREE, process.id, settled)
+                await self._driver.execute(_FREE, process.id, settled, handover)
                 await self._driver.execute(_REMOVE, process.id)
 
     async def declare_dead(self, silent: Process) -> bool:

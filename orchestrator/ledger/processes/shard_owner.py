@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 
+import msgspec
+
+from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.core.ownership.shard_bids import Pair
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.leases import TakenShard
 from orchestrator.ledger.processes.lookout import LedgerSighting, Lookout
-from orchestrator.ledger.processes.membership import Membership, membership_of
+from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, Membership, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -27,6 +30,7 @@ class ShardOwner:
         self._since: dict[TakenShard, int] = {}
         """The shards that it has, and since when."""
 
+        self.endpoints_left = EndpointsLeft()
         self.loop = asyncio.get_running_loop()
 
     @property
@@ -77,12 +81,14 @@ class ShardOwner:
         """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then."""
         async with self._line.asking() as asked:
             taken = await asked.leases.take(self._membership.number, shards)
-        self._has([*self._since, *taken])
+        self.endpoints_left.find(each.handover for each in taken)
+        self._has([*self._since, *(msgspec.structs.replace(each, handover=None) for each in taken)])
 
     async def give(self, taken: TakenShard) -> None:
         """Lets go of one, in which nothing of this process goes on any more. Raises what the driver does."""
         async with self._line.asking() as asked:
-            await asked.leases.give(self._membership.number, taken, is_settled=self._is_settled(taken))
+            is_settled, left = self._is_settled(taken), self.endpoints_left.text
+            await asked.leases.give(self._membership.number, taken, is_settled=is_settled, handover=left)
         self._has(each for each in tuple(self._since) if each != taken)
 
     async def ask_for(self, shard: int) -> None:
@@ -97,9 +103,9 @@ class ShardOwner:
         if is_one:
             self._has(each for each in tuple(self._since) if each.shard != pair.high)
 
-    def settled(self) -> list[int]:
-        """The shards of which nothing can be under way any more that an owner has sent which was declared dead."""
-        return [taken.shard for taken in self._since if self._is_settled(taken)]
+    def farewell(self) -> Farewell:
+        """What it says as it ends."""
+        return Farewell([taken.shard for taken in self._since if self._is_settled(taken)], self.endpoints_left.text)
 
     def _has(self, taken: Iterable[TakenShard]) -> None:
         self._since = {each: self._since.get(each, self._elapsed()) for each in taken}
@@ -122,11 +128,11 @@ async def shard_owner_of(
     line = OwnersLine(connect, process)
     owner: ShardOwner | None = None
 
-    def settled() -> list[int]:
-        return [] if owner is None else owner.settled()
+    def farewell() -> Farewell:
+        return NOTHING_LEFT if owner is None else owner.farewell()
 
     try:
-        async with membership_of(name, connect, process, here, settled, is_alone=False) as membership:
+        async with membership_of(name, connect, process, here, farewell, is_alone=False) as membership:
             owner = ShardOwner(membership, Lookout(line, here.elapsed), line, here.elapsed)
             here.owners[name] = owner
             try:

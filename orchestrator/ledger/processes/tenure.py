@@ -19,7 +19,7 @@ from orchestrator.errors import LedgerBusyError, LostCommitsError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.lookout import Lookout
-from orchestrator.ledger.processes.membership import membership_of
+from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process, ProcessName
 from orchestrator.ledger.processes.shard_owner import ShardOwner
@@ -155,7 +155,7 @@ class _Candidate(AsyncExitStack):
         if self._tenure is None:
             try:
                 membership = await self.enter_async_context(
-                    membership_of(self._name, self._connect, self._process, self._here, self._settled, is_alone=True)
+                    membership_of(self._name, self._connect, self._process, self._here, self._farewell, is_alone=True)
                 )
             except LedgerBusyError:
                 if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:
@@ -164,8 +164,8 @@ class _Candidate(AsyncExitStack):
             self._tenure = Tenure(membership, self._lookout, self._line, self._here.elapsed)
         return self._tenure
 
-    def _settled(self) -> list[int]:
-        return [] if self._tenure is None else self._tenure.settled()
+    def _farewell(self) -> Farewell:
+        return NOTHING_LEFT if self._tenure is None else self._tenure.farewell()
 
     async def _meet(self, owner: Process, text: str) -> None:
         before, self._met = self._met, owner

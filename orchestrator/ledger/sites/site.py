@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from orchestrator.clock import Clock
+from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.sites.sent_marks import Boot, Marks
@@ -30,6 +31,9 @@ class Ownership(Protocol):
     @property
     def slot(self) -> int:
         """Its own among the processes that live: no two give the same numbers."""
+
+    endpoints_left: EndpointsLeft
+    """How owners before have left their endpoints, and how we leave them."""
 
     @property
     def is_successor(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.core.ownership.lease import LATE_US_MAX, TRUST_US
 from orchestrator.engine.maintenance.janitor import SETTLED_US_MIN
@@ -157,6 +158,36 @@ async def test_where_the_one_before_let_go_nothing_more_of_it_can_arrive(tmp_pat
     async with owned(tmp_path, url, Scripted()) as p:
         await p.engine.endpoints.begin()
         assert p.api.limiter.figures(Operation.STATUS).used == 0
+
+
+async def test_where_the_one_before_let_go_its_successor_goes_on_as_it_stood(tmp_path: Path, url: str) -> None:
+    async with owned(tmp_path, url, Scripted(run=numbered(), status=COMPLETED)) as p:
+        await p.begin()
+        await p.until(State.SUCCEEDED, JOBS)
+        await anyio.sleep(1)
+        left = {operation: p.api.limiter.figures(operation).used for operation in (Operation.RUN, Operation.STATUS)}
+        finished_per_s = p.endpoint.estimates.throughput.per_s(p.clock.now())
+    assert set(left.values()) == {JOBS}
+    async with owned(tmp_path, url, Scripted()) as p:
+        await p.engine.endpoints.begin()
+        limiter = p.api.limiter
+        assert {operation: limiter.figures(operation).used for operation in left} == left
+        per_s = limiter.limit(Operation.STATUS).requests / limiter.limit(Operation.STATUS).window_s
+        assert limiter.available(Operation.STATUS, SECOND_US) >= 0.99 * per_s, "it goes at the full rate at once"
+        assert p.endpoint.estimates.throughput.per_s(p.clock.now()) == pytest.approx(finished_per_s, rel=0.2)
+        await anyio.sleep(10)
+        assert limiter.figures(Operation.STATUS).used == 0
+
+
+async def test_what_an_owner_left_goes_with_one_that_dies_in_its_place(tmp_path: Path, url: str) -> None:
+    async with owned(tmp_path, url, Scripted(run=numbered(), status=COMPLETED)) as p:
+        await p.begin()
+        await p.until(State.SUCCEEDED, JOBS)
+    await gone_without_a_word(url)
+    async with owned(tmp_path, url, Scripted()) as p:
+        await p.engine.endpoints.begin()
+        at_once = p.api.limiter.limit(Operation.STATUS).concurrent
+        assert p.api.limiter.figures(Operation.STATUS).used == at_once, "reserved for the one that died"
 
 
 async def test_what_may_still_arrive_is_not_sent_again_before_it_cannot_any_more(tmp_path: Path, url: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from orchestrator.core.ownership.handover import EndpointLeft
 from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
@@ -87,11 +88,36 @@ async def test_what_one_that_beats_no_more_had_is_told_to_be_left_for_as_long_as
                 await anyio.sleep(1)
             await second.take([1, 2])
             assert {each.shard: each.was_left for each in second.shards} == {1: True, 2: False}
-            assert second.settled() == [2]
+            assert second.farewell().settled == [2]
             assert silent.why_lost is not None
             assert not silent.may_leave()
             await anyio.sleep(GONE_US / SECOND_US)
-            assert second.settled() == [1, 2]
+            assert second.farewell().settled == [1, 2]
+
+
+async def test_how_endpoints_are_left_comes_with_their_shard_and_to_one_alone(url: str, driver: Any) -> None:
+    await driver.execute("INSERT INTO endpoints (service_url, endpoint, shard_id) VALUES ('u', 'c', 1)")
+    left = {number: EndpointLeft(number, {}) for number in (1, 2, 3)}
+    async with member(url, SECOND) as second:
+        async with member(url, FIRST) as first:
+            await first.look()
+            await first.take([0, 1, 2])
+            for number, each in left.items():
+                first.endpoints_left.leave(number, each)
+            [given] = [taken for taken in first.shards if taken.shard == 1]
+            await first.give(given)
+            await second.take([0, 1, 2])
+            assert numbers(second) == [1]
+            assert [second.endpoints_left.of(number) for number in (1, 2, 3)] == [left[1], None, left[3]]
+        await second.take([0, 2])
+        assert numbers(second) == [0, 1, 2]
+        assert [second.endpoints_left.of(number) for number in (1, 2, 3)] == [None, left[2], None]
+    async with member(url, FIRST) as first:
+        await first.take([0, 1, 2])
+        assert numbers(first) == [0, 1, 2]
+        assert [first.endpoints_left.of(number) for number in (1, 2, 3)] == [None] * 3, (
+            "the one before left nothing more"
+        )
 
 
 async def test_one_process_is_there_once(url: str, driver: Any) -> None:

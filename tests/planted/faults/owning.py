@@ -88,8 +88,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a shard is let go of by a word that is late",
         path="orchestrator/ledger/processes/leases.py::_GIVE",
-        old="AND epoch = $3",
-        new="AND epoch >= $3",
+        old="AND epoch = $4",
+        new="AND epoch >= $4",
         tests=(f"{LEASES}::test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_word_takes_nothing",),
     ),
     Fault(
@@ -156,6 +156,22 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             f"{OWNED}::test_at_a_take_over_what_may_still_arrive_keeps_its_part_of_the_limits",
             TAKE_OVERS,
+        ),
+    ),
+    Fault(
+        name="who goes on in the place of one that let go goes evenly for a while",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._remember",
+        old="left=left,",
+        new="left=None,",
+        tests=(f"{OWNED}::test_where_the_one_before_let_go_its_successor_goes_on_as_it_stood",),
+    ),
+    Fault(
+        name="what is left to a successor is told to whoever comes later as well",
+        path="orchestrator/ledger/processes/leases.py::_TAKE",
+        old="taken_at = {now}, handover = NULL",
+        new="taken_at = {now}",
+        tests=(
+            "tests/ledger/processes/test_shard_owner.py::test_how_endpoints_are_left_comes_with_their_shard_and_to_one_alone",
         ),
     ),
     Fault(

@@ -1,0 +1,58 @@
+"""What an owner leaves to its successor as it lets go in order, so that this one goes on exactly.
+
+Whoever finds nothing knows less than the owner before: it sends evenly for a while. Clocks of two machines are not
+compared: times are from the moment on at which it was left, which is told by the ledger's clock.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+import msgspec
+
+from orchestrator.core.limits.request_slots import PacerLeft
+
+
+class EndpointLeft(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one endpoint stands."""
+
+    left_at: int
+    """By the ledger's clock."""
+
+    limits: dict[str, PacerLeft]
+    """By operation."""
+
+    finished: int = 0
+    finished_in: int = 0
+    """How many jobs have finished of late, and in how long a time."""
+
+
+class EndpointsLeft:
+    """Of one process: what was left to it, and what it leaves, of endpoints by their numbers in the ledger."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, EndpointLeft] = {}
+        self._left: dict[int, EndpointLeft] = {}
+
+    def find(self, texts: Iterable[str | None]) -> None:
+        """Takes up what owners before have left, but for what a program of another version says in another way."""
+        for text in texts:
+            if text is not None:
+                with suppress(msgspec.DecodeError):
+                    self._found |= msgspec.json.decode(text, type=dict[int, EndpointLeft])
+
+    def of(self, endpoint: int) -> EndpointLeft | None:
+        """How `endpoint` was left by whoever worked there, of this process or of another; None where nobody has told.
+
+        It is told once: whoever asks works there from now on.
+        """
+        found = self._found.pop(endpoint, None)
+        return self._left.pop(endpoint, found)
+
+    def leave(self, endpoint: int, left: EndpointLeft) -> None:
+        """Nobody of this process works at `endpoint` any more."""
+        self._left[endpoint] = left
+
+    @property
+    def text(self) -> str:
+        """How this process leaves its endpoints, as JSON."""
+        return msgspec.json.encode(self._left).decode()

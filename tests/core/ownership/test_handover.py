@@ -1,0 +1,37 @@
+"""What an owner leaves to its successor, as text and back."""
+
+from orchestrator.core.limits.rate_pacer import Limit, Operation, Pacer
+from orchestrator.core.ownership.handover import EndpointLeft, EndpointsLeft
+from tests.limits.simulated import START
+
+
+def left_by(pacer: Pacer) -> EndpointLeft:
+    return EndpointLeft(START, {Operation.RUN: pacer.left(START + 2_000)}, finished=7, finished_in=9)
+
+
+def test_it_comes_back_as_it_was_left_of_all_endpoints_and_once() -> None:
+    pacer, fresh = Pacer(Limit(100, 10)), Pacer(Limit(10, 10))
+    pacer.take(START)
+    pacer.answered(START + 1_000, START, 200)
+    one, other, successor = EndpointsLeft(), EndpointsLeft(), EndpointsLeft()
+    one.leave(3, left_by(pacer))
+    other.leave(4, left_by(fresh))
+    successor.find([one.text, None, other.text])
+    assert [successor.of(number) for number in (3, 4, 5)] == [left_by(pacer), left_by(fresh), None]
+    assert successor.of(3) is None
+
+
+def test_what_was_left_by_another_version_counts_as_nothing() -> None:
+    one, successor = EndpointsLeft(), EndpointsLeft()
+    one.leave(3, left_by(Pacer(Limit(100, 10))))
+    successor.find(['{"4":{"limits":7}}', one.text, '{"5":'])
+    assert [successor.of(number) is None for number in (3, 4, 5)] == [False, True, True]
+
+
+def test_who_goes_on_in_the_same_process_goes_on_as_it_was_left_last() -> None:
+    before, own = EndpointsLeft(), EndpointsLeft()
+    before.leave(3, left_by(Pacer(Limit(100, 10))))
+    own.find([before.text])
+    own.leave(3, left_by(Pacer(Limit(10, 10))))
+    assert own.of(3) == left_by(Pacer(Limit(10, 10)))
+    assert own.text == "{}"
