@@ -11,7 +11,7 @@ import httpx
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books
 from tests.simulation.command_checks import WORKED_US
-from tests.simulation.engines.facts import EVERY_US, Known, Sent
+from tests.simulation.engines.facts import EVERY_US, Sent
 from tests.simulation.engines.plan import Trouble
 from tests.simulation.facts import Facts
 
@@ -75,22 +75,18 @@ def somebody_goes_on_soon(facts: Facts, _books: Books) -> Iterator[str]:
     if facts.engines is None:
         return
     known = {each.mark: each for each in facts.engines.processes}
-    times = [sent.at for sent in facts.engines.sent]
     for at, mark, befell in facts.engines.befell:
         until = at + SILENCE_US_MAX
         if (
             befell.trouble not in GONE
-            or _is_able(known[mark], at, until)
-            or not any(_is_able(each, at, until) for each in known.values() if each.is_engine)
+            or mark != next((sent.process for sent in reversed(facts.engines.sent) if sent.at <= at), None)
+            or known[mark].is_able(at, until)
+            or not any(each.is_able(at, until) for each in known.values() if each.is_engine)
             or not any(_is_open(facts, remote_id, at, until) for remote_id in facts.fates)
         ):
             continue
-        if not any(at < each <= until for each in times):
+        if not any(at < sent.at <= until for sent in facts.engines.sent):
             yield f"nobody sent anything for {SILENCE_US_MAX / SECOND_US:g} s after {befell.trouble} of{mark}"
-
-
-def _is_able(process: Known, since: int, until: int) -> bool:
-    return process.is_able(since, until)
 
 
 def _is_open(facts: Facts, remote_id: str, since: int, until: int) -> bool:
