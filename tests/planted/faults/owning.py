@@ -86,6 +86,27 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{LEASES}::test_of_many_who_take_at_once_one_gets_all_of_it",),
     ),
     Fault(
+        name="a shard that a process asked for is taken by another one",
+        path="orchestrator/ledger/processes/leases.py::_TAKE",
+        old="AND coalesce(wanted_by, $1) = $1",
+        new="AND $1::bigint > 0",
+        tests=(f"{LEASES}::test_one_that_is_wanted_goes_to_who_asked_first_and_to_anybody_once_that_has_ended",),
+    ),
+    Fault(
+        name="a new shard is taken though another process has the whole ledger",
+        path="orchestrator/ledger/processes/leases.py::_TAKE",
+        old="AND NOT EXISTS (SELECT FROM alone)",
+        new="",
+        tests=(f"{LEASES}::test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new",),
+    ),
+    Fault(
+        name="two shards become one though another process has one of them",
+        path="orchestrator/ledger/processes/leases.py::Leases.merge",
+        old="if len(mine) == len(pair):",
+        new="if mine:",
+        tests=(f"{LEASES}::test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_process_has_both",),
+    ),
+    Fault(
         name="a shard is let go of by a word that is late",
         path="orchestrator/ledger/processes/leases.py::_GIVE",
         old="AND epoch = $4",
