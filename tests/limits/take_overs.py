@@ -39,6 +39,9 @@ TENURE_S: Final = (15, 60)
 TRIPS_US: Final = ((1_000, 280_000), (2_000_000, 4_000_000))
 """Those of a quick service, and of a slow one."""
 
+KNOWN_US: Final = 70 * SECOND
+"""Of so long ago a successor asks the ledger for what has no answer."""
+
 HELD_S: Final = 4
 """For so long before its end a process hears nothing, if it does so."""
 
@@ -156,13 +159,15 @@ def play(operation: Operation, way: Way, *, times: int, seed: int) -> Played:
     chance = random.Random(f"{operation} {way} {seed}")
     limits, limit = for_an_owner(LIMITS), LIMITS[operation]
     requests: list[_Request] = []
+    unheard: list[_Request] = []
     process = _Process(operation, limits, chance, START)
     for _ in range(times + 1):
         requests += _send(process, way, chance)
         gap_us = chance.randint(GAP_US_MIN, GAP_US_MAX) if way is Way.GONE else chance.randint(0, GAP_US_MIN)
         successor = _Process(operation, limits, chance, process.clock.at + gap_us)
         if way is Way.GONE:
-            _follow(successor, process, chance)
+            unheard += _come_late(process, successor.clock.at, chance)
+            _follow(successor, process, [each for each in unheard if each.sent_at > successor.clock.at - KNOWN_US])
         else:
             left = EndpointLeft(process.clock.at, process.limiter.left())
             follow_predecessor(
@@ -190,19 +195,24 @@ def _send(process: _Process, way: Way, chance: random.Random) -> list[_Request]:
     return list(process.send(until, until - HELD_S * SECOND if process.is_held else until))
 
 
-def _follow(successor: _Process, gone: _Process, chance: random.Random) -> None:
-    """What was on its way comes late; of that, the successor learns what the ledger tells of this operation."""
-    now, operation = successor.clock.at, successor.operation
+def _come_late(gone: _Process, taken_at: int, chance: random.Random) -> list[_Request]:
+    """What was on its way, of which some comes late."""
     for request in gone.unanswered:
         if gone.is_held or chance.random() < LATE_SHARE:
             lasts_us = request.answered_at - request.stamped_at
-            request.stamped_at = chance.randint(request.stamped_at, now + LATE_US_MAX)
+            request.stamped_at = chance.randint(request.stamped_at, taken_at + LATE_US_MAX)
             request.answered_at = request.stamped_at + lasts_us
+    return gone.unanswered
+
+
+def _follow(successor: _Process, gone: _Process, unheard: list[_Request]) -> None:
+    """It learns what the ledger tells of this operation: of the `unheard`, whichever process had sent them."""
+    operation = successor.operation
     follow_predecessor(
         successor.limiter,
         answered=gone.answered if operation is Operation.RUN else (),
-        unanswered=[now] * len(gone.unanswered) if operation in CLAIMED else [],
-        now=now,
+        unanswered=[successor.clock.at] * len(unheard) if operation in CLAIMED else [],
+        now=successor.clock.at,
         is_successor=True,
     )
 

@@ -86,14 +86,20 @@ def follow_predecessor(
             limiter.ease_in(operation)
         limiter.hold(Operation.RUN, answered, () if is_successor else unanswered)
     for operation in Operation if is_successor else ():
-        limit, late = limiter.limit(operation), len(unanswered)
-        at_once = late if limit.concurrent is None else limit.concurrent
-        if operation in CLAIMED:
-            at_once = min(late, at_once)
-        elif limit.concurrent is None:
-            continue  # what is asked for seldom, and one at a time
+        limit = limiter.limit(operation)
+        number = _late_at_most(operation, limit, len(unanswered))
         until = now + LATE_US_MAX + round(limit.window_s * SECOND_US)
-        limiter.reserve(operation, at_once, until, places=at_once if operation in SYNC_OPERATIONS else 0)
+        limiter.reserve(operation, number, until, places=number if operation in SYNC_OPERATIONS else 0)
+
+
+def _late_at_most(operation: Operation, limit: Limit, unanswered: int) -> int:
+    """How many of the processes before may still arrive: of what is claimed first those that nobody has an answer to,
+    but no more than two of them may have had at once; of everything else as many as one may.
+    """
+    at_once = limit.concurrent
+    if operation in CLAIMED:
+        return unanswered if at_once is None else min(unanswered, 2 * at_once)
+    return at_once or 0  # of the others one is asked for now and then
 
 
 def left_to_successor(limiter: "RateLimiter", finished: tuple[int, int], *, now: int) -> EndpointLeft:

@@ -180,8 +180,9 @@ class Pacer:
         self._share = share
         self._trip_us_used = self._trip_us
         spread_us, window_us = round(self._trip_us) + self.catch_up_us, self._slots.window_us
-        gap_us = least_gap_us(self._limit.requests, window_us, spread_us)
-        full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * self._limit.requests))
+        requests = max(1, self._limit.requests - self._slots.reserved)
+        gap_us = least_gap_us(requests, window_us, spread_us)
+        full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * requests))
         self.controller.set_limit(window_us * 1000 / full_ns, window_us)
         if self._even_until:
             self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
@@ -217,10 +218,13 @@ class Pacer:
 
     def _advance(self, now: int) -> None:
         """Frees what was held long enough, and lets the rate recover."""
+        reserved = self._slots.reserved
         self._slots.free(now)
         if self._even_until and now >= self._even_until:
             self._even_until = 0
-            self._set_share(self._share)
+        elif self._slots.reserved == reserved:
+            return
+        self._set_share(self._share)
 
     def available(self, now: int, within_us: int) -> int:
         """How many requests may leave until `now + within_us`, if no answer came until then."""
@@ -293,26 +297,24 @@ class Pacer:
         self._pauses.observe_remaining(now, remaining, reset_at)
 
     def ease_in(self, now: int) -> None:
-        """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.
-
-        What that process sent, evenly too, leaves the service's window as fast as ours enter it, or faster.
+        """An earlier process has sent what nobody knows of: whatever the pacing, evenly for a window. What that process
+        sent, evenly too, leaves the service's window as fast as ours enter it, or faster.
         """
         self._even_until = now + self._slots.window_us
         self._set_share(self._share)
 
     def hold(self, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
-        """Slots of requests that an earlier process sent, by the times of their answers.
-
-        Of those that it got no answer to, the latest times at which they can have been given up.
+        """Slots of requests that an earlier process sent, by the times of their answers; of those that it got no answer
+        to, by the latest times at which they can have been given up.
         """
         self._slots.hold(answered, unanswered)
 
     def reserve(self, number: int, until: int, *, places: int) -> None:
-        """At a take-over: so many requests of the process before may arrive until then, and nobody hears the answers.
-
-        Each has a slot until then, and so many of them a place among those at once.
+        """At a take-over: so many requests of the process before may arrive until then. Each has a slot until then, and
+        so many of them a place among those at once. Nobody hears their answers. What is left goes evenly, too.
         """
         self._slots.reserve(number, places, until)
+        self._set_share(self._share)
 
     def left(self, now: int) -> PacerLeft:
         """How it stands at `now`, once nothing is sent any more."""

@@ -44,7 +44,10 @@ class RequestSlots:
         self._answered: deque[int] = deque()  # when each was answered or given up; ascending
         self._refused: deque[int] = deque()  # of these, the 429s
         self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
-        self._reserved = self._reserved_places = self._reserved_until = 0
+        self.reserved = 0
+        """How many of another process hold a slot each."""
+
+        self._reserved_places = self._reserved_until = 0
 
     def resize(self, requests: int, concurrent: int | None, window_us: int) -> None:
         """The limit is that from now on; what is held stays held."""
@@ -53,7 +56,7 @@ class RequestSlots:
     @property
     def used(self) -> int:
         """How many are held, as far as those that are over were freed."""
-        return self.in_flight + len(self._answered) + self._reserved
+        return self.in_flight + len(self._answered) + self.reserved
 
     @property
     def answered(self) -> int:
@@ -67,15 +70,15 @@ class RequestSlots:
             self._answered.popleft()
         while self._given_up and self._given_up[0] <= horizon:
             self._given_up.popleft()
-        if self._reserved and now >= self._reserved_until:
-            self._reserved = self._reserved_places = 0
+        if self.reserved and now >= self._reserved_until:
+            self.reserved = self._reserved_places = 0
 
     def free_at(self) -> int | None:
         """When one is free, which may be over; None where an answer has to come first."""
         at: int | None = 0
         taken = self.used - self.requests
         if taken >= 0:
-            at = self._let_go_at(self._answered, self._reserved, taken)
+            at = self._let_go_at(self._answered, self.reserved, taken)
         if self._concurrent is None or at is None:
             return at
         excess = self.in_flight + len(self._given_up) + self._reserved_places - self._concurrent
@@ -98,7 +101,7 @@ class RequestSlots:
         """How many are free by then, if no answer comes."""
         horizon = until - self.window_us
         is_reserved = until < self._reserved_until
-        free = self.requests - self.in_flight - _later_than(self._answered, horizon) - is_reserved * self._reserved
+        free = self.requests - self.in_flight - _later_than(self._answered, horizon) - is_reserved * self.reserved
         if self._concurrent is None:
             return free
         places = self._concurrent - self.in_flight - _later_than(self._given_up, horizon)
@@ -147,7 +150,7 @@ class RequestSlots:
         """So many of another process, which may still arrive, hold a slot each until then, and so many of them a place
         among those at once. Nobody ends them; what was reserved before is not any more.
         """
-        self._reserved, self._reserved_places, self._reserved_until = number, min(number, places), until
+        self.reserved, self._reserved_places, self._reserved_until = number, min(number, places), until
 
 
 def _later_than(times: deque[int], horizon: int) -> int:

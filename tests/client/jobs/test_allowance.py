@@ -46,7 +46,7 @@ def test_one_that_was_cut_off_leaves_its_successor_half_of_the_places() -> None:
     clock = SystemClock()
     limiter = RateLimiter(clock, own, pacing="window")
     at_once = own[Operation.RUN].concurrent or 0
-    unanswered = [clock.now()] * 2 * at_once
+    unanswered = [clock.now()] * 3 * at_once
     follow_predecessor(limiter, answered=(), unanswered=unanswered, now=clock.now(), is_successor=True)
-    assert limiter.figures(Operation.RUN).used == at_once, "it had no more under way than that"
+    assert limiter.figures(Operation.RUN).used == 2 * at_once, "no more may be of that one and of the one before it"
     assert limiter.available(Operation.RUN, 0) == at_once

@@ -1,11 +1,14 @@
 """At a take-over: requests of the process before, which may still arrive, hold their slots and places until they cannot."""
 
+from collections import deque
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.limits.rate_pacer import Limit, Pacer
-from tests.limits.simulated import SECOND, START
+from tests.limits.simulated import SECOND, START, servers
 
 UNTIL = START + 30 * SECOND
 
@@ -29,6 +32,38 @@ def test_what_is_reserved_is_not_taken_before_its_time_is_over(limit: Limit) -> 
     assert pacer.figures(START).used == 10
     assert pacer.wait_us(START) == UNTIL - START
     assert taken(pacer, UNTIL) == 4
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("phase", range(0, 10, 3))
+@pytest.mark.parametrize("way", servers(Limit(100, 10)))
+def test_beside_what_arrives_late_the_rest_goes_evenly(way: str, phase: int) -> None:
+    """Else it would stand still at the end of each window, and what counts by windows would refuse what follows."""
+    limit, start = Limit(1000, 10), START + phase * SECOND
+    pacer = Pacer(limit)
+    pacer.reserve(100, start + 40 * SECOND, places=0)
+    late = [start + n * SECOND * 30 // 100 for n in range(100)]
+    own = list(sent_evenly(pacer, start, 70))
+    server = servers(limit)[way]
+    assert all(server.allows(at) for at in sorted([*late, *own]))
+    assert len(own) > 0.98 * (4 * 900 + 3 * 1000)
+
+
+def sent_evenly(pacer: Pacer, start: int, seconds: int) -> Iterator[int]:
+    """When requests leave that are answered after a tenth of a second, and always the next one waits."""
+    now, on_way = start, deque[int]()
+    while now < start + seconds * SECOND:
+        wait = pacer.wait_us(now)
+        if wait == 0:
+            pacer.take(now)
+            on_way.append(now)
+            yield now
+        elif on_way and (wait is None or on_way[0] + SECOND // 10 <= now + wait):
+            now = max(now, on_way[0] + SECOND // 10)
+            pacer.answered(now, on_way.popleft(), 200)
+        else:
+            assert wait is not None
+            now += wait
 
 
 def test_where_all_is_reserved_nothing_leaves_until_then() -> None:

@@ -196,10 +196,17 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="beside what is reserved requests leave at the full rate and then stand still",
+        path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
+        old="requests = max(1, self._limit.requests - self._slots.reserved)",
+        new="requests = self._limit.requests",
+        tests=("tests/core/limits/test_reserved_slots.py::test_beside_what_arrives_late_the_rest_goes_evenly",),
+    ),
+    Fault(
         name="places are kept at a take-over that no request can take",
         path="orchestrator/client/jobs/allowance.py::follow_predecessor",
-        old="places=at_once if operation in SYNC_OPERATIONS else 0",
-        new="places=at_once",
+        old="places=number if operation in SYNC_OPERATIONS else 0",
+        new="places=number",
         tests=(
             "tests/client/jobs/test_allowance.py::test_one_that_was_cut_off_leaves_its_successor_half_of_the_places",
         ),

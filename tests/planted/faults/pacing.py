@@ -9,8 +9,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="round trips are given no room at small limits",
         path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
-        old="full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * self._limit.requests))",
-        new="full_ns = 1000 * window_us / (EVEN_SHARE * self._limit.requests)",
+        old="full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * requests))",
+        new="full_ns = 1000 * window_us / (EVEN_SHARE * requests)",
         tests=(
             "tests/core/limits/test_rate_pacer.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
         ),
