@@ -163,14 +163,16 @@ class World:
         await self.look()
 
     async def replace_others(self, owner: Machine | None) -> list[str]:
-        """Starts anew whoever is no more, or has sent before the `owner` does: it would send by the same key again.
+        """Starts anew whoever is no more, or has sent before the `owner` does: it would send by the same key again. Without
+        an owner that is everybody.
 
         Returns what is wrong with how one of them ended.
         """
         wrong = []
         have_sent = {each.key for each in self.sent}
         for machine in self.machines.values():
-            if machine is owner or (machine.is_running and machine.key not in have_sent):
+            is_fresh = machine.is_running and machine.key not in have_sent
+            if machine is owner or (is_fresh and owner is not None):
                 continue
             if machine.is_running:
                 ended = await machine.stop()
