@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.service.job_record import Record
 from orchestrator.core.service.webhook_token import (
     HOOKS_PATH,
     KEY_BYTES,
@@ -96,8 +97,18 @@ def test_another_spelling_of_a_token_names_nothing(alter: Callable[[str], str]) 
     assert submission_of(KEY, alter(token(KEY, 7))) is None
 
 
-def test_a_hint_is_a_notice_without_a_record() -> None:
-    assert Notice(submission=1, received_at=2, record=None).record is None
+def test_a_hint_is_known_by_its_submission_alone_and_has_no_output() -> None:
+    hint = Notice(submission=1, received_at=2, record=None)
+    assert (hint.record, hint.key, hint.bytes) == (None, (1, ""), 0)
+
+
+def test_what_says_the_same_of_a_submission_is_the_same_notice() -> None:
+    told = Record(remote_id="r", status="COMPLETED", output=b'"four"')
+    first, again = (Notice(submission=1, received_at=at, record=told) for at in (2, 3))
+    other = Notice(submission=1, received_at=2, record=Record(remote_id="r", status="FAILED"))
+    assert first.key == again.key
+    assert first.key != other.key
+    assert (first.bytes, other.bytes) == (6, 0)
 
 
 def test_a_self_test_has_tokens_that_no_submission_has_and_an_answer_that_only_the_key_gives() -> None:
