@@ -23,7 +23,7 @@ AT = EPOCH_AT + 1_000 * S
 
 MANY = 10_000
 COPIED = {
-    "runs": "name || '-' || ?1, endpoint_id, source, settings, created_at, intake_accepted, rows_accepted, 1, 0, 0",
+    "runs": "name || '-' || ?1, endpoint_id, source, settings, created_at, intake_accepted, rows_accepted, 1, 0, 0, 0",
     "counts": "name, n",
     "margins": "step, n, least_us",
 }
