@@ -12,7 +12,8 @@ OF_SERVERS: Final = (
             "Of all that `serve` a ledger on a server, one works and the others stand by. Whoever is killed, stopped, or cut "
             "off from the ledger is followed within 10 seconds, whatever the clocks say; whoever is asked to stop, within two "
             "seconds of its last answers. After its successor's first request none of it leaves any more, also where it was "
-            "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash."
+            "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash; "
+            "answers that it still reads are its successor's, and nothing else of it is written."
         ),
         assumptions=(
             "All of them connect with one role: a successor ends the connections of the one before.",
@@ -39,6 +40,11 @@ OF_SERVERS: Final = (
             "tests/engine/hosting/test_owned.py::test_nothing_leaves_a_process_that_may_have_lost_its_place",
             "tests/engine/hosting/test_owned.py::test_at_a_take_over_what_may_still_arrive_keeps_its_part_of_the_limits",
             "tests/engine/hosting/test_owned.py::test_what_may_still_arrive_is_not_sent_again_before_it_cannot_any_more",
+            "tests/engine/hosting/test_owned.py::test_where_the_one_before_let_go_its_successor_goes_on_as_it_stood",
+            "tests/core/limits/test_left_to_successor.py::test_it_sends_when_the_other_one_would_have",
+            "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting",
+            "tests/engine/hosting/test_deposed.py::test_of_a_deposed_one_nothing_is_written_but_what_it_heard",
+            "tests/engine/hosting/test_deposed.py::test_a_successor_takes_what_its_predecessor_hears_and_pays_nothing_twice",
         ),
         figures={"failover": ("",)},
     ),

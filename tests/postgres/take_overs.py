@@ -137,7 +137,7 @@ async def accept(owning: Owning, beside: Ledger, name: str) -> Act:
 async def beat(owning: Owning, _beside: Ledger, _name: str) -> Act:
     async def act() -> object:
         try:
-            return await Processes(owning.line).beat(owning.number)
+            return await Processes(owning.line).beat(owning.number) is not None
         except Exception as error:  # noqa: BLE001  whatever the driver raises
             return f"it says nothing: {error}"
 

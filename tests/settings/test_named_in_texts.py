@@ -8,6 +8,7 @@ import pytest
 
 import orchestrator
 from orchestrator.errors import UsageError, flag_name, keyword_name, message_of, with_settings_named
+from orchestrator.settings.command_flags import ACCEPT_LOST_COMMITS
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS
 
@@ -19,7 +20,8 @@ def test_each_setting_that_a_text_names_is_declared() -> None:
         key for path in SOURCES.rglob("*.py") for key in re.findall(r"<setting ([a-z][a-z0-9-]*)", path.read_text())
     }
     assert "ledger" in named
-    assert named <= RUNS.settings.keys() | DASHBOARDS.settings.keys()
+    of_a_command_alone = {ACCEPT_LOST_COMMITS.key}
+    assert named <= RUNS.settings.keys() | DASHBOARDS.settings.keys() | of_a_command_alone
 
 
 @pytest.mark.parametrize(
