@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import ByteReceiveStream, ByteSendStream, SocketStream
+from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream, SocketStream
 from anyio.streams.tls import TLSStream
 
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
@@ -37,11 +37,15 @@ def over_tls(socket: Path) -> Handler:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(PEM)
 
-    async def pump(source: ByteReceiveStream, to: ByteSendStream, over: anyio.CancelScope) -> None:
-        with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+    async def pump(source: ByteReceiveStream, to: ByteSendStream) -> None:
+        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             while True:
                 await to.send(await source.receive())
-        over.cancel()
+
+    async def to_server(here: ByteReceiveStream, there: ByteStream) -> None:
+        await pump(here, there)
+        with suppress(OSError):
+            await there.send_eof()  # it ends then: who is cancelled while something comes leaves an error in the loop
 
     async def handler(stream: SocketStream) -> None:
         assert await stream.receive(len(SSL_REQUEST)) == SSL_REQUEST
@@ -50,9 +54,10 @@ def over_tls(socket: Path) -> Handler:
             here = await TLSStream.wrap(stream, server_side=True, ssl_context=context, standard_compatible=False)
         except ssl.SSLError:  # the certificate was refused
             return
-        async with await anyio.connect_unix(socket) as there, anyio.create_task_group() as tasks:
-            tasks.start_soon(pump, here, there, tasks.cancel_scope)
-            tasks.start_soon(pump, there, here, tasks.cancel_scope)
+        async with here, await anyio.connect_unix(socket) as there, anyio.create_task_group() as tasks:
+            tasks.start_soon(to_server, here, there)
+            await pump(there, here)
+            await here.aclose()
 
     return handler
 
