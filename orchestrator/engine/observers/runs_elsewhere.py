@@ -65,8 +65,8 @@ class RunsElsewhere:
         for number, run in list(self._followed.items()):
             try:
                 await run.look()
+            except StorageError as error:  # which is a `StoppedError` too
+                log.warning("how %s stands could not be read: %s", run.run.name, error)
             except StoppedError:
                 self.leave(number)
                 run.progress.nudge()
-            except StorageError as error:
-                log.warning("how %s stands could not be read: %s", run.run.name, error)
