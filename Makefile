@@ -89,13 +89,15 @@ pages: $(READY) browser  ## looks at each page in a browser
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks
 
-figures: $(READY)  ## measures every promise anew, in an hour or two, and writes docs/why/guarantees.md
+figures: $(READY)  ## measures every promise anew, in some hours, and writes docs/why/guarantees.md
 	$(BIN)/python -m tests.benchmarks --record
 	$(BIN)/python -m tests.hostile --record
 	$(BIN)/python -m tests.limits --record
 	$(BIN)/python -m tests.narrow --record
 	$(BIN)/python -m tests.crashes --record
 	$(BIN)/python -m tests.firing --seeds 200 --kills 100 --record
+	$(BIN)/python -m tests.failover --faults 200 --worlds 2 --record
+	$(BIN)/python -m tests.failover.keepers --record
 	$(BIN)/python -m tests.emulator.long_jobs --record
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record

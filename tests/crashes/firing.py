@@ -18,6 +18,7 @@ from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Sched
 from orchestrator.core.pipelines.schedule_calendar import fires_between
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.firing.places import ALL, misplaced
 
@@ -69,11 +70,11 @@ def killed(folder: Path, kills: int, seed: int) -> list[str]:
     for process in working:
         process.kill()
         process.wait()
-    anyio.run(_remove, ledger)
+    anyio.run(pause_all, ledger)
     last = _started(("tick",), folder)
     if last.wait(timeout=SETTLED_S_MAX) not in ENDS:
         problems.append(f"the last tick ended with {last.returncode}")
-    return [*problems, *anyio.run(_checked, ledger)]
+    return [*problems, *anyio.run(checked, ledger)]
 
 
 def _started(arguments: tuple[str, ...], folder: Path) -> "subprocess.Popen[bytes]":
@@ -88,7 +89,7 @@ def _started(arguments: tuple[str, ...], folder: Path) -> "subprocess.Popen[byte
 
 
 @asynccontextmanager
-async def _opened(path: Path) -> AsyncIterator[Ledger]:
+async def _opened(path: LedgerAddress) -> AsyncIterator[Ledger]:
     """The ledger, which nobody works on."""
     async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
         await group.start(ledger.writer.serve)
@@ -102,7 +103,7 @@ async def _apply(path: Path, wanted: list[Pipeline]) -> None:
             assert await ledger.flows.pipelines.define(each, now=ledger.now())
 
 
-async def _remove(path: Path) -> None:
+async def pause_all(path: LedgerAddress) -> None:
     """Nothing fires any more, so that the last process comes to an end; what was due is in its place."""
     async with _opened(path) as ledger:
         looker = ScheduleEvaluator(ledger=ledger, say=lambda _: None, warn=lambda _: None)
@@ -112,7 +113,8 @@ async def _remove(path: Path) -> None:
             await ledger.flows.pipelines.pause(before, now=now, until=None, note="the end")
 
 
-async def _checked(path: Path) -> list[str]:
+async def checked(path: LedgerAddress) -> list[str]:
+    """What is wrong with the fires and flows of all pipelines, once nothing goes on any more."""
     async with _opened(path) as ledger:
         found: list[str] = []
         for each in await ledger.flows.pipelines.all():
@@ -124,6 +126,7 @@ async def _checked(path: Path) -> list[str]:
         for flow in await ledger.flows.latest(None):
             stages = await ledger.flows.stages([flow.id])
             runs = await ledger.runs.all([stage.run for stage in stages if stage.run is not None])
-            if flow.state == "succeeded" and [run.name for run in runs if run.accepted] != [f"{flow.name}/s"]:
-                found.append(f"{flow.name} has succeeded with the runs {runs}")
+            names = sorted(run.name for run in runs if run.accepted)
+            if flow.state == "succeeded" and names != sorted(f"{flow.name}/{stage.stage}" for stage in stages):
+                found.append(f"{flow.name} has succeeded with the runs {names}")
         return found

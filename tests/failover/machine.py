@@ -64,6 +64,12 @@ class Machine:
         await away(partial(self._program.until_said, "postgresql://"))
 
     @property
+    def pid(self) -> int:
+        """The process id of its process."""
+        assert self._program is not None
+        return self._program.pid
+
+    @property
     def said(self) -> str:
         """What its process has said until now."""
         return "" if self._program is None else self._program.said

@@ -23,6 +23,7 @@ from orchestrator.units import WHOLE
 from tests.api.flows.test_stages import Killing, triggered
 from tests.engine.flowing import Flowing, a_pipeline, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
+from tests.firing.handed_over import COUNTED_WRONGLY, FROM_NOWHERE, NOT_HANDED_OVER, REPEATED
 from tests.raising import IN_THREADS
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
@@ -137,10 +138,10 @@ def ends(folder: Path) -> Ends:
         assert ask("SELECT * FROM owed") == []
         assert ask("SELECT * FROM groups WHERE is_due = 1 OR open <> 0") == []
         assert ask("SELECT * FROM jobs WHERE ended_at IS NULL") == []
-        assert ask(_NOT_HANDED_OVER) == []
-        assert ask(_COUNTED_WRONGLY) == []
-        assert ask(_FROM_NOWHERE) == []
-        assert ask("SELECT run_id, custom_id FROM jobs GROUP BY 1, 2 HAVING count(*) > 1") == []
+        assert ask(NOT_HANDED_OVER) == []
+        assert ask(COUNTED_WRONGLY) == []
+        assert ask(FROM_NOWHERE) == []
+        assert ask(REPEATED) == []
         found: Ends = {}
         for run_name, custom_id, state in ask(
             "SELECT runs.name, custom_id, state FROM jobs JOIN runs ON runs.id = run_id"
@@ -151,22 +152,6 @@ def ends(folder: Path) -> Ends:
 
 def _asked(connection: sqlite3.Connection, query: str) -> list[Any]:
     return connection.execute(query).fetchall()
-
-
-_NOT_HANDED_OVER = """
-SELECT jobs.id, relays.to_run FROM jobs JOIN relays ON relays.from_run = jobs.run_id
-EXCEPT SELECT job_id, to_run FROM handovers
-"""
-_COUNTED_WRONGLY = """
-SELECT job_id, to_run, children,
-  (SELECT count(*) FROM lineage JOIN jobs ON jobs.id = child
-   WHERE parent = job_id AND jobs.run_id = to_run AND jobs.id IS NOT failed_job
-     AND jobs.id NOT IN (SELECT failed_job FROM groups WHERE failed_job IS NOT NULL)) AS n
-FROM handovers WHERE children <> n
-"""
-_FROM_NOWHERE = """
-SELECT id FROM jobs WHERE run_id IN (SELECT to_run FROM relays) AND id NOT IN (SELECT child FROM lineage)
-"""
 
 
 def killed_everywhere(folder: Path, seed: int, commits: Iterable[int], *, after: bool) -> int:

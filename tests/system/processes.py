@@ -75,6 +75,11 @@ class Service:
         """When each request came, whose key it bore and which operation it was, without the first so many."""
         return [(at, key, operation) for at, key, operation in self._ask(f"/senders/{after}")["senders"]]
 
+    def told(self) -> list[Any]:
+        """The messages that came, each with its `id`, `type` and `data`."""
+        came: list[Any] = self._ask("/told")["told"]
+        return came
+
     def accepted(self) -> list[Any]:
         """The inputs of all accepted submissions, in order."""
         inputs: list[Any] = self.log()["accepted"]

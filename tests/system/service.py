@@ -99,6 +99,9 @@ class Service:
 
     counted: Counter[str] = field(default_factory=Counter)
     senders: list[tuple[float, str, str]] = field(default_factory=list)
+    told: list[dict[str, Any]] = field(default_factory=list)
+    """The messages that came, each with its id."""
+
     progress: anyio.Event = field(default_factory=anyio.Event)
 
     def count(self, what: str) -> None:
@@ -141,6 +144,10 @@ class Service:
                 return await self.served(method, endpoint, operation, "/".join(rest), headers, body)
             case "GET", "senders", number:
                 return 200, {"senders": self.senders[int(number) :]}
+            case "POST", "told":
+                self.told.append({"id": headers["webhook-id"], **json.loads(body)})
+            case "GET", "told":
+                return 200, {"told": self.told}
             case "GET", "wait", counter, number:
                 await self.wait(counter, int(number))
             case "POST", "options":

@@ -1,0 +1,187 @@
+"""Kills whoever keeps a ledger on a server, again and again, while a pipeline fires, hands rows over and tells of its flows.
+
+python -m tests.failover.keepers [--kills 100] [--seed 1] [--record]
+
+Two machines serve the ledger. Whoever owns its shard 0 fires, begins stages, hands over and tells; it is killed at a
+random moment, and its machine begins again. Exits with 1 where a fire is in no place or in two, has not one flow, or a
+flow has not come to its end; where a row was not handed over, or twice; where a message was not sent, or two of different
+ids tell the same.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import asyncpg
+
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from tests.crashes.firing import checked, pause_all
+from tests.failover.database import Database
+from tests.failover.machine import SERVICE, Machine, away
+from tests.failover.world import World, world
+from tests.firing.handed_over import COUNTED_WRONGLY, FROM_NOWHERE, NOT_HANDED_OVER, REPEATED
+from tests.guarantees.recording import record
+from tests.postgres.server import server_url
+from tests.system.processes import Desk, Service
+
+APART_S_MAX: Final = 4.0
+"""A keeper is killed so long after its first look at the latest."""
+
+FOUND_S_MAX: Final = 30.0
+SETTLED_S_MAX: Final = 600.0
+"""By then all that was due while nobody worked has come to its end."""
+
+LOOK_S: Final = 0.1
+ROWS: Final = 3
+PIPELINE: Final = f"""name = "often"
+input = "in.jsonl"
+[schedule]
+every = "5s"
+overlap = "queue"
+catch-up = "1h"
+[notify]
+on = ["started", "done", "partial", "failed"]
+url = "{SERVICE}/told"
+[stage.first]
+endpoint = "ep1"
+serverless-url = "{SERVICE}"
+[stage.second]
+step = "steps.py:doubled"
+endpoint = "ep1"
+serverless-url = "{SERVICE}"
+"""
+STEPS: Final = """
+def doubled(row):
+    return [{"of": row["custom_id"], "number": number} for number in range(2)]
+"""
+
+_KEEPER: Final = "SELECT name FROM leases JOIN processes ON processes.id = owner WHERE shard = 0"
+_UNSENT: Final = "SELECT count(*) FROM outbox WHERE told_at IS NULL"
+_LIVE: Final = "SELECT count(*) FROM flows WHERE ended_at IS NULL"
+_OWED: Final = "SELECT count(*) FROM owed"
+_WRONG: Final = {
+    "a row was not handed over": NOT_HANDED_OVER,
+    "a row became others than was counted": COUNTED_WRONGLY,
+    "a row is from nowhere": FROM_NOWHERE,
+    "a row is there twice": REPEATED,
+    "a stage has two runs": "SELECT name FROM runs GROUP BY name HAVING count(*) > 1",
+}
+
+
+def main() -> None:
+    """Kills, prints what came of it, and exits with 1 where a promise is not kept."""
+    parser = argparse.ArgumentParser(prog="python -m tests.failover.keepers", description="Keepers, killed.")
+    parser.add_argument("--kills", type=int, default=100, help="how often (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments (default: %(default)s)")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
+    chosen = parser.parse_args()
+    service = Service()
+    try:
+        with tempfile.TemporaryDirectory() as folder, server_url(Path(folder), is_durable=True) as url:
+            wrong = anyio.run(_in_a_new_one, Desk(Path(folder)), service, Database(url), chosen.kills, chosen.seed)
+    finally:
+        service.stop()
+    print("\n".join(wrong) or f"{chosen.kills} kills: all fired, begun, handed over and told once")
+    if chosen.record:
+        command = f"python -m tests.failover.keepers --kills {chosen.kills}"
+        record("what a killed keeper left undone, or did twice", len(wrong), "times", command, at_most=0)
+    sys.exit(1 if wrong else 0)
+
+
+async def _in_a_new_one(desk: Desk, service: Service, database: Database, kills: int, seed: int) -> list[str]:
+    await database.make()
+    return await killed(desk, service, database, kills, seed)
+
+
+async def killed(desk: Desk, service: Service, database: Database, kills: int, seed: int) -> list[str]:
+    """Kills so many keepers of the ledger in the `database`, which has none yet; returns what is wrong afterwards."""
+    chance = random.Random(seed)
+    desk.write("in.jsonl", "".join(f'{{"custom_id": "r{n}", "input": {{"n": {n}}}}}\n' for n in range(ROWS)))
+    desk.write("steps.py", STEPS)
+    desk.write("often.toml", PIPELINE)
+    async with world(desk, service, database) as there:
+        await there.begin()
+        applied = await there.command("apply", "often.toml")
+        assert applied.exit_code == 0, applied
+        for number in range(kills):
+            keeper = await keeper_of(there)
+            await anyio.sleep(chance.uniform(0, APART_S_MAX))
+            await keeper.kill()
+            await keeper.start()
+            flows = len({each["data"].get("flow") for each in await away(service.told)})
+            print(f"{number + 1:>4} {keeper.name:>8} was killed; {flows} flows were told of", flush=True)
+        await _stop(there)
+        await pause_all(parse_ledger_url(database.url))
+        await there.machines["first"].start()
+        await _until_all_ended(database.url)
+        await _stop(there)
+    wrong = await checked(parse_ledger_url(database.url)) + await _handed_over(database.url)
+    return wrong + _told(await away(service.told), kills)
+
+
+async def keeper_of(there: World) -> Machine:
+    """The machine whose process owns shard 0, once there is one."""
+    connection = await asyncpg.connect(there.database.url)
+    try:
+        with anyio.fail_after(FOUND_S_MAX):
+            while True:
+                name = await connection.fetchval(_KEEPER)
+                for machine in there.machines.values():
+                    if name is not None and f"process {machine.pid} " in name:
+                        return machine
+                await anyio.sleep(LOOK_S)
+    finally:
+        await connection.close()
+
+
+async def _stop(there: World) -> None:
+    for machine in there.machines.values():
+        if machine.is_running:
+            ended = await machine.stop()
+            assert ended.exit_code == 0, ended
+
+
+async def _until_all_ended(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        with anyio.fail_after(SETTLED_S_MAX):
+            while True:
+                if not await connection.fetchval(_LIVE) and not await connection.fetchval(_UNSENT):
+                    return
+                await anyio.sleep(LOOK_S)
+    finally:
+        await connection.close()
+
+
+async def _handed_over(url: str) -> list[str]:
+    connection = await asyncpg.connect(url)
+    try:
+        found = [f"{what}: {tuple(row)}" for what, query in _WRONG.items() for row in await connection.fetch(query)]
+        if unsent := await connection.fetchval(_UNSENT):
+            found.append(f"{unsent} messages were not sent")
+        if owed := await connection.fetchval(_OWED):
+            found.append(f"{owed} rows are still owed")
+    finally:
+        await connection.close()
+    return found
+
+
+def _told(came: Sequence[Any], kills: int) -> list[str]:
+    """What is wrong with the messages: the same is told by one id, and only a kill has one sent again."""
+    ids = Counter(each["id"] for each in came)
+    news = {each["id"]: (each["type"], each["data"]["flow"]) for each in came}
+    twice = [what for what, n in Counter(news.values()).items() if n > 1]
+    found = [f"{what} was told by two messages" for what in twice]
+    if (again := sum(ids.values()) - len(ids)) > kills:
+        found.append(f"{again} messages were sent again")
+    return found
+
+
+if __name__ == "__main__":
+    main()
