@@ -18,7 +18,7 @@ from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter, RetriedFo
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
-from orchestrator.engine.commands.cancel_jobs import UNFINISHED
+from orchestrator.engine.commands.cancel_jobs import IS_UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
@@ -90,7 +90,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
     run = await run_meant(request.ledger, request.number)
     where = request.text("where")
     check_filter(request.shows, chosen := filter_of(where, now=request.now))
-    found = await jobs_preview(request.ledger, run, where, of=UNFINISHED, inputs_max=INPUTS_MAX)
+    found = await jobs_preview(request.ledger, run, where, of=IS_UNFINISHED, inputs_max=INPUTS_MAX)
     filter_words = ["--where", where] if where else []
     return Proposal(
         act=Act(verb=Action.CANCEL_JOBS, subject=SubjectKind.RUN, number=run.id, name=run.name, where=where),

@@ -14,7 +14,7 @@ from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cl
 from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.commands.cancel_jobs import UNFINISHED
+from orchestrator.engine.commands.cancel_jobs import IS_UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
@@ -163,7 +163,7 @@ async def retry_preview(ledger: LedgerAddress, name: str | None, where: str, clu
 async def cancel_preview(ledger: LedgerAddress, name: str | None, where: str) -> JobsPreview:
     """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
-        return await jobs_preview(opened, await run_named(opened, name), where, of=UNFINISHED)
+        return await jobs_preview(opened, await run_named(opened, name), where, of=IS_UNFINISHED)
 
 
 async def jobs_preview(

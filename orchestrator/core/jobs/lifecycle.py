@@ -148,12 +148,13 @@ def _ends() -> frozenset[State]:
 TERMINAL: frozenset[State] = _ends()
 """The states in which a job is finished, computed from the table."""
 
-_UNFINISHED = tuple(state.value for state in State if state not in TERMINAL)
+UNFINISHED: tuple[State, ...] = tuple(state for state in State if state not in TERMINAL)
+"""All others."""
 
 
 def unfinished(counts: Mapping[str, int]) -> int:
     """Of jobs by their states, how many have no outcome yet."""
-    return sum(counts.get(state, 0) for state in _UNFINISHED)
+    return sum(counts.get(state, 0) for state in UNFINISHED)
 
 
 def ended(counts: Mapping[str, int]) -> int:

@@ -30,7 +30,7 @@ IN_BATCHES: Final = (
 
 IN_COMPANY: Final = "; {} in chunks with rows that are wanted still, and of those the service ends all or none"
 
-UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
+IS_UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
 
 
 async def cancel_chosen(ledger: Ledger, owed: Callable[[], None], command: Command, *, page: int = PAGE) -> Reply:
@@ -41,7 +41,7 @@ async def cancel_chosen(ledger: Ledger, owed: Callable[[], None], command: Comma
         return Reply(NO_RUN, is_refused=True)
     try:
         where = msgspec.json.decode(command.argument, type=CancelledJobs).where
-        chosen = And((UNFINISHED, parse(where, now=command.asked_at)))
+        chosen = And((IS_UNFINISHED, parse(where, now=command.asked_at)))
     except (msgspec.MsgspecError, FilterError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
     found = await _cancel_all(ledger, owed, command, chosen, most=page)

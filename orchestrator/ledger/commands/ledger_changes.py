@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
@@ -36,11 +36,8 @@ from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import BRAKES, RunSettings
 
-_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
-
-
 _LEFT: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
-    counts.c.run_id == bindparam("run"), counts.c.name.in_([literal_column(f"'{name}'") for name in _UNFINISHED])
+    counts.c.run_id == bindparam("run"), counts.c.name.in_([literal_column(f"'{name}'") for name in UNFINISHED])
 )
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import Executable, bindparam, case, func, literal_column, select, union_all
 
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED, State
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger.schema.flow_tables import (
@@ -56,7 +56,6 @@ class FlowCounts(NamedTuple):
     """How many fires were missed so far."""
 
 
-_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 _ENDPOINTS: Final = select(endpoints.c.id, endpoints.c.endpoint, endpoints.c.service_url).order_by(endpoints.c.id)
 _JOBS: Final = (
     select(runs.c.endpoint_id, counts.c.name, func.sum(counts.c.n))
@@ -64,7 +63,7 @@ _JOBS: Final = (
     .where(runs.c.intake_accepted > 0)
     .group_by(runs.c.endpoint_id, counts.c.name)
 )
-_HAS_UNFINISHED: Final = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(_UNFINISHED)))
+_HAS_UNFINISHED: Final = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(UNFINISHED)))
 _RUNS: Final = select(runs.c.endpoint_id, func.count()).where(runs.c.intake_accepted > 0).group_by(runs.c.endpoint_id)
 _LEFT: Final = select(runs.c.id, runs.c.endpoint_id).where(runs.c.intake_accepted > 0, _HAS_UNFINISHED)
 _ALONE: Final = (

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import ColumnElement, func, select
 
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED, State
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.ledger.schema.flow_tables import flows, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, jobs, runs
@@ -51,11 +51,9 @@ def _has(states: Collection[State]) -> ColumnElement[bool]:
     return runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, named))
 
 
-_UNFINISHED: Final = frozenset(State) - TERMINAL
-
 _WANTED: Final[Mapping[RunsWanted, ColumnElement[bool]]] = {
-    RunsWanted.OPEN: _has(_UNFINISHED),
-    RunsWanted.ENDED: ~_has(_UNFINISHED),
+    RunsWanted.OPEN: _has(UNFINISHED),
+    RunsWanted.ENDED: ~_has(UNFINISHED),
     RunsWanted.TROUBLED: _has({State.FAILED, State.CANCELLED}),
 }
 

@@ -8,10 +8,10 @@ from sqlalchemy import bindparam, select, update
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.statements import Among
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.ledger.transactions.run_controls import UNFINISHED
+from orchestrator.ledger.transactions.run_controls import HAS_UNFINISHED
 
 _TO_SERVE: Final = Among(
-    select(runs.c.id).where(runs.c.intake_accepted > 0, runs.c.is_released == 0, UNFINISHED).order_by(runs.c.id),
+    select(runs.c.id).where(runs.c.intake_accepted > 0, runs.c.is_released == 0, HAS_UNFINISHED).order_by(runs.c.id),
     runs.c.endpoint_id,
 )
 _SET: Final = update(runs).where(runs.c.id == bindparam("of")).values(is_released=bindparam("is_so"))

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED, State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.service.profiles import is_by_url
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
@@ -16,7 +16,7 @@ from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Access, Repository, Writes, alone, shared
 from orchestrator.ledger.transactions.run_configuration import run_configure
-from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
+from orchestrator.ledger.transactions.run_controls import HAS_UNFINISHED, TO_CANCEL, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -123,7 +123,6 @@ _OUTSTANDING_OF: Final = (
     .group_by(jobs.c.run_id, jobs.c.endpoint_id)
 )
 
-_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 _NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
 _MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
     select(literal_column("1"))
@@ -158,7 +157,7 @@ class Runs(Repository):
         newest; of the accepted ones.
         """
         # Whether each has unfinished jobs would be ten thousand questions; which have any is one.
-        is_unfinished = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(_UNFINISHED)))
+        is_unfinished = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(UNFINISHED)))
         query = select(runs.c.id).where(runs.c.intake_accepted > 0).order_by(is_unfinished.desc(), runs.c.id.desc())
         return sorted(row[0] for row in await self._access.rows(query.limit(most)))
 
@@ -260,7 +259,7 @@ class Runs(Repository):
 
     async def has_ended(self, run: int) -> bool:
         """Whether `run` was taken in, and each of its jobs has its outcome."""
-        ended = select(runs.c.intake_accepted > 0, ~UNFINISHED).where(runs.c.id == run)
+        ended = select(runs.c.intake_accepted > 0, ~HAS_UNFINISHED).where(runs.c.id == run)
         return any(row[0] and row[1] for row in await self._access.rows(ended))
 
     async def is_gone(self, run: int) -> bool:

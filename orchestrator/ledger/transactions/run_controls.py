@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, exists, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED, State
 from orchestrator.ledger.expressions import unindexed
 from orchestrator.ledger.schema.job_tables import brakes, commands, counts, jobs, runs, submissions
 from orchestrator.ledger.statements import upsert
@@ -38,18 +38,14 @@ class ControlledRun(msgspec.Struct, frozen=True):
     controls: RunControls
 
 
-UNFINISHED: Final = (
+HAS_UNFINISHED: Final = (
     select(literal_column("1"))
-    .where(
-        counts.c.run_id == runs.c.id,
-        counts.c.n > 0,
-        counts.c.name.in_([state.value for state in State if state not in TERMINAL]),
-    )
+    .where(counts.c.run_id == runs.c.id, counts.c.n > 0, counts.c.name.in_(UNFINISHED))
     .exists()
 )
 """Whether a run has unfinished jobs."""
 
-TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, UNFINISHED).order_by(runs.c.id)
+TO_CANCEL: Final = select(runs.c.id).where(runs.c.cancel_requested == 1, HAS_UNFINISHED).order_by(runs.c.id)
 """The runs that are cancelled and have unfinished jobs."""
 
 _TAKE_BACK: Final = (

@@ -51,7 +51,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.schema.sample_tables import run_samples
 from orchestrator.ledger.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.run_controls import UNFINISHED
+from orchestrator.ledger.transactions.run_controls import HAS_UNFINISHED
 
 NO_JOB: Final = 0
 """The number of the job of rows that are kept for their own numbers only."""
@@ -113,7 +113,7 @@ async def run_give_up(connection: AsyncConnection, run: int) -> bool:
     """Has a run that is over be none any more; what is left of it is to be cleared (`Intakes.clear`). False where
     somebody has something of it done again.
     """
-    is_at_work = select(runs.c.id).where(runs.c.id == run, UNFINISHED)
+    is_at_work = select(runs.c.id).where(runs.c.id == run, HAS_UNFINISHED)
     if (await connection.execute(is_at_work)).first() is not None:
         return False
     return await run_take_back(connection, run, even_if_cancelling=False)

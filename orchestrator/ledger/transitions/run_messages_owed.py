@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.core.pipelines.receivers import Receiver, receivers_for, receivers_of_run
 from orchestrator.core.pipelines.run_messages import (
     KINDS_MAX,
@@ -30,8 +30,6 @@ from orchestrator.units import HOUR_US
 
 KEPT_PER_RUN: Final = 100
 """So many messages of a run are kept that nobody waits for any more."""
-
-_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 
 
 class _Wanted(msgspec.Struct, frozen=True):
@@ -59,7 +57,7 @@ _RUN_LOCKED: Final = _RUN.where(runs.c.id == bindparam("run")).with_for_update(k
 _OVER: Final = _RUN.where(
     runs.c.id.in_(IN_BATCH),
     ~select(counts.c.run_id)
-    .where(counts.c.run_id == runs.c.id, counts.c.name.in_(_UNFINISHED), counts.c.n > 0)
+    .where(counts.c.run_id == runs.c.id, counts.c.name.in_(UNFINISHED), counts.c.n > 0)
     .exists(),
 ).with_for_update(of=runs, key_share=True)
 """Whoever takes more rows in for one of them waits, or was waited for: what is counted then is counted afterwards."""

@@ -10,7 +10,7 @@ from orchestrator.api.pages.runs.command_lines import command_line
 from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, are_texts_hidden, check_filter, row_shown
 from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter, StateIs, pushed, required
 from orchestrator.core.filters.filter_parser import FilterError, parse
-from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import UNFINISHED, State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.database import NUMBER_MAX
@@ -69,7 +69,7 @@ async def jobs_page(ledger: Ledger, run: Run, asked: JobsAsked, *, shows: Payloa
         after=found.after,
         looked_at=found.looked_at if is_short else None,
         can_retry=_may_be(chosen, counts, _GIVEN_UP),
-        can_cancel=_may_be(chosen, counts, frozenset(State) - TERMINAL),
+        can_cancel=_may_be(chosen, counts, frozenset(UNFINISHED)),
     )
 
 
