@@ -1,22 +1,26 @@
 """Asks a server who works on a ledger there, or stands by, and which process has what of it. Changes nothing."""
 
+# ruff: noqa: S608  all that is put together here is ours
+
 from typing import Final
 
 import msgspec
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.jobs.lifecycle import UNFINISHED
+from orchestrator.ledger.postgres.process_mark import has_mark
+from orchestrator.ledger.schema.job_tables import shard_of, values_check
 from orchestrator.views.processes import ProcessShown, ShardShown
 
 _PROCESSES: Final = text(
-    "SELECT id, beat, name AS process, version, began_at AS since, EXISTS (SELECT FROM pg_stat_activity"
-    " WHERE datname = current_database() AND right(application_name, length(mark)) = mark) AS is_connected"
-    " FROM processes ORDER BY id"
+    f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')}) AS is_connected,"
+    " id, beat, name AS process, version, began_at AS since FROM processes ORDER BY id"
 )
 _SHARDS: Final = text(
-    "WITH used AS (SELECT coalesce(shard_id, id) AS shard, array_agg(endpoint ORDER BY endpoints.id) AS endpoints,"
+    f"WITH used AS (SELECT {shard_of()} AS shard, array_agg(endpoint ORDER BY endpoints.id) AS endpoints,"
     " bool_or(EXISTS (SELECT FROM runs JOIN counts ON run_id = runs.id WHERE endpoint_id = endpoints.id AND n > 0"
-    " AND counts.name IN ('queued', 'submitting', 'uncertain', 'outstanding'))) AS is_open"
+    f" AND {values_check('counts.name', UNFINISHED)})) AS is_open"
     " FROM endpoints GROUP BY 1 UNION ALL SELECT 0, ARRAY[]::text[], false)"
     " SELECT used.shard, endpoints, is_open, owner, taken_at, left_at,"
     " (SELECT name FROM processes WHERE id = wanted_by) AS wanted_by"

@@ -1,5 +1,7 @@
 """Asks a server how it stands, and how much room the tables of a ledger take there."""
 
+# ruff: noqa: S608  all that is put together here is ours
+
 from typing import Final
 
 from sqlalchemy import text
@@ -9,12 +11,15 @@ from orchestrator.core.diagnosis.server_state import OldestSnapshot, ServerState
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts, TableSize
 
+_CONNECTIONS: Final = "(SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL)"
+"""How many the server counts against its `max_connections`."""
+
 _SERVER: Final = text(
     "SELECT current_setting('server_version') AS version, current_user AS role,"
     " current_setting('fsync') = 'on' AS is_synced, current_setting('synchronous_commit') AS commits_wait_for,"
     " (SELECT count(*) FROM pg_stat_replication) AS standbys,"
     " current_setting('synchronous_standby_names') AS synchronous_standbys,"
-    " (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL) AS connections,"
+    f" {_CONNECTIONS} AS connections,"
     " (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name LIKE 'orchestrator%') AS our_connections,"
     " current_setting('max_connections')::bigint AS connections_max,"
@@ -58,7 +63,7 @@ _BOUNDS: Final = text(
     "SELECT 'max_connections' AS bound, current_setting('max_connections')::bigint"
     " - current_setting('superuser_reserved_connections')::bigint"
     " - coalesce(current_setting('reserved_connections', true)::bigint, 0)"
-    " - (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL) AS free"
+    f" - {_CONNECTIONS} AS free"
     " UNION ALL SELECT 'the CONNECTION LIMIT of the role', rolconnlimit - (SELECT count(*) FROM pg_stat_activity"
     " WHERE usesysid = pg_roles.oid) FROM pg_roles WHERE rolname = current_user AND rolconnlimit >= 0"
     " UNION ALL SELECT 'the CONNECTION LIMIT of the database', datconnlimit - (SELECT count(*) FROM pg_stat_activity"

@@ -28,6 +28,13 @@ def _mark_of(process: int) -> str:  # noqa: ARG001  one that was forked has anot
     return f"{_SIGN}{secrets.token_hex(4)}"
 
 
+def has_mark(mark: str) -> str:
+    """SQL for whether a row of `pg_stat_activity` is a connection to this database of the process that has the `mark`,
+    which is SQL too.
+    """
+    return f"datname = current_database() AND right(application_name, length({mark})) = {mark}"
+
+
 def process_name(doing: str) -> str:
     """What people find this process by, and what it does."""
     host = platform.node().partition(".")[0][:HOST_CHARS_MAX]

@@ -36,7 +36,10 @@ no faster than by a clock that is fast by a two-thousandth.
 """
 
 
-_TIME: Final = text("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+"""SQL for the server's time, in microseconds UTC."""
+
+_TIME: Final = text(f"SELECT {NOW_US}")
 
 
 class _Look(NamedTuple):

@@ -23,12 +23,12 @@ from orchestrator.errors import LostCommitsError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
+from orchestrator.ledger.postgres.process_mark import has_mark
+from orchestrator.ledger.postgres.server_clock import NOW_US
 
 ENDED_MS_MAX: Final = 1_000
 """How long a connection may take until it has ended."""
 
-_NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_IS_OF_MARK: Final = "datname = current_database() AND right(application_name, length({mark})) = {mark}"
 _THIS: Final = "SELECT id FROM processes WHERE id = $1 AND mark = $2"
 # Beats are no updates of a key, and wait for no proof; whoever removes the row waits for all.
 _ME: Final = f"me AS ({_THIS} FOR KEY SHARE)"
@@ -43,14 +43,12 @@ def statement_of(template: str) -> str:
     """A statement with what several have in common: the server's time, the row of a process that asks, and what is told
     by $3 of the endpoints of a shard that is let go of.
     """
-    is_its = _IS_OF_MARK.format(mark="mark")
-    is_this_ones = _IS_OF_MARK.format(mark="$1::text")
     return template.format(
-        now=_NOW_US,
+        now=NOW_US,
         me=_ME,
         this=_THIS,
-        is_its=is_its,
-        is_this_ones=is_this_ones,
+        is_its=has_mark("mark"),
+        is_this_ones=has_mark("$1::text"),
         is_whole=IS_WHOLE,
         handed_over=_HANDED_OVER,
     )

@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import INTEGER, bindparam, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.ledger.schema.job_tables import endpoints, limits, scaling_overrides
+from orchestrator.ledger.schema.job_tables import endpoints, limits, scaling_overrides, shard_of
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import SECOND_US
@@ -73,8 +73,7 @@ async def chosen_limits_delete(
     await connection.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})
 
 
-_SHARD: Final = func.coalesce(endpoints.c.shard_id, endpoints.c.id)
-_OF_SHARD: Final = select(endpoints.c.id).where(bindparam("shard") == _SHARD)
+_OF_SHARD: Final = select(endpoints.c.id).where(bindparam("shard") == literal_column(shard_of(), INTEGER))
 
 
 class Shards(Repository):

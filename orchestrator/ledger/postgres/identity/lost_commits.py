@@ -7,13 +7,13 @@ from typing import Final
 
 from orchestrator.errors import LostCommitsError
 from orchestrator.ledger.postgres.connection import Driver
+from orchestrator.ledger.postgres.server_clock import NOW_US
 
 IS_WHOLE: Final = "SELECT 1 FROM identity WHERE lost_commits = 0 FOR SHARE"
 """Finds a row as long as no loss is noted, and keeps it so until the transaction has ended."""
 
-_NOW_US: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-_NOTE: Final = f"UPDATE identity SET lost_commits = {_NOW_US} WHERE lost_commits = 0"  # noqa: S608  texts of ours
-_LEAVE_ALL: Final = f"UPDATE leases SET owner = NULL, left_at = {_NOW_US} WHERE owner IS NOT NULL"  # noqa: S608
+_NOTE: Final = f"UPDATE identity SET lost_commits = {NOW_US} WHERE lost_commits = 0"  # noqa: S608  texts of ours
+_LEAVE_ALL: Final = f"UPDATE leases SET owner = NULL, left_at = {NOW_US} WHERE owner IS NOT NULL"  # noqa: S608
 _REMOVE_ALL: Final = "DELETE FROM processes"
 _NOTED: Final = "SELECT lost_commits > 0 FROM identity"
 _ACCEPT: Final = "UPDATE identity SET lost_commits = 0 WHERE lost_commits > 0"
