@@ -100,7 +100,7 @@ OF_SERVERS: Final = (
             "tests/ledger/postgres/test_lost_lines.py::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",
             "tests/ledger/processes/test_lost_commits.py::test_once_it_is_noted_all_are_dead_and_nobody_joins_before_it_is_accepted",
             "tests/ledger/processes/test_lost_commits.py::test_whose_beats_were_forgotten_is_dead_for_good",
-            "tests/ledger/processes/test_lost_commits.py::test_who_stands_by_finds_it_of_one_that_beats_no_more",
+            "tests/ledger/processes/test_lost_commits.py::test_who_joined_in_what_was_lost_finds_it_of_one_that_beats_no_more",
             "tests/system/test_lost_commits.py::test_nothing_is_sent_again_until_somebody_accepts_that",
             "tests/ledger/postgres/test_restarts.py::test_what_was_confirmed_is_there_once_however_often_the_server_is_killed",
             "tests/engine/hosting/test_database_away.py::test_a_run_whose_database_is_away_goes_on_afterwards_and_sends_nothing_meanwhile",

@@ -273,6 +273,16 @@ async def test_a_server_that_lacks_what_it_had_confirmed_ends_the_work(
         assert await LedgerIdentity(restored).accept_loss()
 
 
+async def test_who_ends_tells_the_others_what_the_server_has_lost(url: str, connected: OpenDatabase) -> None:
+    restored, database = connected(), connected()
+    async with at_work(database) as ledger:
+        await ledger.writer.run(adding("a"))
+        async with restored.changing() as connection:
+            await connection.execute(text("UPDATE writers SET seq = seq - 1 WHERE id <> 0"))
+    await database.aclose()
+    assert await LedgerIdentity(restored).accept_loss()
+
+
 async def test_what_a_dead_line_has_left_at_the_server_holds_nobody_up(url: str, connected: OpenDatabase) -> None:
     """Else the ledger's lock would be held until the server's system finds out that nobody is there, minutes later."""
     async with proxied(url) as proxy, behind(proxy) as database:

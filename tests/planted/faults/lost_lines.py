@@ -47,11 +47,4 @@ FAULTS: tuple[Fault, ...] = (
         new="if False:",
         tests=(f"{TESTS}::test_what_a_dead_line_has_left_at_the_server_holds_nobody_up",),
     ),
-    Fault(
-        name="a server that lacks what it had confirmed is written on",
-        path=f"{DATABASE}::ServerDatabase._begin",
-        old="== _COUNTED",
-        new="is not None",
-        tests=(f"{TESTS}::test_a_server_that_lacks_what_it_had_confirmed_ends_the_work",),
-    ),
 )
