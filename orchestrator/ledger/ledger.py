@@ -1,6 +1,7 @@
 """The ledger as the rest of the program holds it: what it has of each noun, and its writer."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from sqlalchemy import false, update
@@ -18,7 +19,7 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.sites.sent_marks import Boot, Marks, this_boot
+from orchestrator.ledger.sites.sent_marks import Boot, Marks, SentMarks, this_boot
 from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite, Ownership
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
@@ -48,10 +49,7 @@ class Ledger:
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 
-        self.unmarked: str | None = None
-        """Why what leaves is not marked; None where it is."""
-
-        self.marks: Marks  # once prepared
+        self._sent: SentMarks  # once prepared
         self.place: LedgerPlace  # once open
 
     @property
@@ -91,7 +89,7 @@ class Ledger:
         await self._site.database.open_readers()
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
-        self.marks, self.unmarked = await self._site.marks(boot, latest=latest)
+        self._sent = await self._site.marks(boot, self.jobs.submissions.latest)
         self.settle()
 
     def settle(self) -> None:
@@ -119,9 +117,20 @@ class Ledger:
         """A number that is another one once anybody has brought the ledger to another schema."""
         return await self._access.waited(self._site.database.structure)
 
-    def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
+    @property
+    def marks(self) -> Marks:
+        """Where this process marks what is about to leave, once it is prepared."""
+        return self._sent.own
+
+    @property
+    def unmarked(self) -> str | None:
+        """Why what leaves is not marked; None where it is."""
+        return self._sent.unkept
+
+    async def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
         """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""
-        return self.marks.never_left(job.submission or 0 for job in claimed if not job.by_retry)
+        submissions = [job.submission or 0 for job in claimed if not job.by_retry]
+        return await self._access.waited(partial(self._sent.never_left, submissions))
 
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """The key by which tokens of webhooks are signed. Raises `UsageError` where this process has another one."""

@@ -26,7 +26,8 @@ _EMPTY: Final = ";".join(
         "UPDATE writers SET seq = 0",
         "DELETE FROM leases",
         "DELETE FROM processes",
-        "UPDATE identity SET marks = 0, webhook_key = '', lost_commits = 0",
+        "UPDATE identity SET webhook_key = '', lost_commits = 0",
+        "UPDATE sent_marks SET number = 0",
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
     )
 )

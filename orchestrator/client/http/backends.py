@@ -22,7 +22,7 @@ from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
-from orchestrator.client.http.bodies import Download, Leaving, MayLeave, Upload, refuse_to_leave
+from orchestrator.client.http.bodies import Download, Leaving, MayLeave, Upload, leave_marked, refuse_to_leave
 from orchestrator.client.http.idle_timeout import IdleTimeout
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlots
 from orchestrator.client.http.unpacking import decompressed
@@ -225,9 +225,7 @@ class HttpxCarrier:
 
     async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
         """See `Carrier`; raises httpx's errors."""
-        refuse_to_leave(self.may_leave)
-        if request.leaving is not None:
-            request.leaving()
+        leave_marked(request.leaving, self.may_leave)
         response = await self._transport.handle_async_request(
             httpx.Request(
                 request.method,

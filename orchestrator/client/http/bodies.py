@@ -17,7 +17,8 @@ PIECE_BYTES: Final = 64 * 1024
 """A large body leaves in pieces of this size."""
 
 Leaving = Callable[[], None]
-"""Called just before the last bytes of a body are handed to its connection: before, nobody can act on the request."""
+"""Called just before the last bytes of a body are handed to its connection: before, nobody can act on the request. It
+marks that the request may have left."""
 
 MayLeave = Callable[[], bool]
 """Asked just before bytes of a request are handed to their connection whether they may be: in the same step of the
@@ -30,6 +31,19 @@ def refuse_to_leave(may_leave: MayLeave | None) -> None:
     """Raises `NotSent` where nothing may leave any more."""
     if may_leave is not None and not may_leave():
         raise NotSent(NOT_OURS)
+
+
+def leave_marked(leaving: Leaving | None, may_leave: MayLeave | None) -> None:
+    """The next bytes of a request leave; `leaving` is to be called if they are its last. Raises `NotSent` where nothing
+    may leave any more.
+
+    It is asked again after that call: a process that is stopped in between may go on once another one has read the
+    marks, and takes what has none for never sent.
+    """
+    refuse_to_leave(may_leave)
+    if leaving is not None:
+        leaving()
+        refuse_to_leave(may_leave)
 
 
 class Upload(aiohttp.payload.Payload):
@@ -80,21 +94,18 @@ class Upload(aiohttp.payload.Payload):
 
     async def _write(self, writer: AbstractStreamWriter) -> None:
         if self.slot is None:
-            refuse_to_leave(self._may_leave)
+            leave_marked(self._leaving, self._may_leave)
             self._idle_timeout.moved += self.size
             self._handed = self.size
-            if self._leaving is not None:
-                self._leaving()
             await writer.write(self._body)
             return
         _keep_little_unsent(self._transport)
         view = memoryview(self._body)
         for start in range(0, self.size, PIECE_BYTES):
-            refuse_to_leave(self._may_leave)
             piece = view[start : start + PIECE_BYTES]
+            is_last = self._handed + len(piece) == self.size
+            leave_marked(self._leaving if is_last else None, self._may_leave)
             self._handed += len(piece)
-            if self._handed == self.size and self._leaving is not None:
-                self._leaving()
             await writer.write(piece)
             await writer.drain()
             self._idle_timeout.moved += len(piece)

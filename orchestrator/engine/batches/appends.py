@@ -206,7 +206,7 @@ class Appends:
         """Finds out which of the rows that were claimed for a draft are in it, whoever has claimed them."""
         batches = self.ledger.runs.batches
         pending = [job for job in await batches.rows(found.batch.id) if job.remote_id is None]
-        never_left = self.ledger.never_left(pending)
+        never_left = await self.ledger.never_left(pending)
         await self.drafts.give_back([job for job in pending if job.submission in never_left])
         left = [job for job in pending if job.submission not in never_left]
         if left:

@@ -115,7 +115,7 @@ class Janitor:
         async for found in self._pages(State.SUBMITTING, is_meant):
             page = [job for job in found if not job.is_carried]
             retried |= {job.id for job in page if job.by_retry}
-            never_left = self._ledger.never_left(page)
+            never_left = await self._ledger.never_left(page)
             await self._ledger.writer.apply([self._left(job, never_left) for job in page])
         uncertain = outstanding = 0
         repay = Counter[FailureClass | None]()

@@ -56,7 +56,7 @@ class Reconciler:
             after = (page[-1].due_at, page[-1].id)
             stale = [job for job in page if self._is_stale(job, now)]
             if stale:
-                never_left = self.ledger.never_left(stale)
+                never_left = await self.ledger.never_left(stale)
                 taken = await self.ledger.writer.apply([self._left(job, never_left, now) for job in stale])
                 log.warning("%d jobs were being sent by nobody", len(taken))
 

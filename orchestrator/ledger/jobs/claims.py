@@ -56,6 +56,11 @@ def next_submission(latest: int, *, slot: int, now: int) -> int:
     return -(-floor // SLOTS) * SLOTS + slot
 
 
+def slot_of(submission: int) -> int:
+    """The slot of the process that gave this number."""
+    return submission % SLOTS
+
+
 class Claim(msgspec.Struct, frozen=True):
     """A job that is ours to send, and what to send."""
 

@@ -64,14 +64,20 @@ OWNERS: Final = (_PROCESSES, _LEASES)
 
 IDENTITY: Final = (
     (
-        "CREATE TABLE identity (id BIGINT PRIMARY KEY CHECK (id = 1), marks BIGINT NOT NULL,"
+        "CREATE TABLE identity (id BIGINT PRIMARY KEY CHECK (id = 1),"
         ' webhook_key TEXT COLLATE "C" NOT NULL, lost_commits BIGINT NOT NULL DEFAULT 0)'
     ),
-    "INSERT INTO identity VALUES (1, 0, '')",
+    "INSERT INTO identity VALUES (1, '')",
 )
-"""One row: the number of the marks of what has left, the fingerprint of the key that webhooks are signed by, and when
-it was found that the server has lost what it had confirmed, until somebody accepts that (0: it has not).
+"""One row: the fingerprint of the key that webhooks are signed by, and when it was found that the server has lost what
+it had confirmed, until somebody accepts that (0: it has not).
 """
+
+SENT_MARKS: Final = (
+    "CREATE TABLE sent_marks (slot BIGINT PRIMARY KEY, number BIGINT NOT NULL)",
+    "INSERT INTO sent_marks SELECT slot, 0 FROM generate_series(0, 63) AS each (slot)",
+)
+"""For each slot of processes, the number of the file of marks that was made last for it (0: none)."""
 
 
 def create(connection: Connection, metadata: MetaData) -> None:
@@ -86,7 +92,7 @@ def create(connection: Connection, metadata: MetaData) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER COLUMN {column.name} SET STORAGE EXTERNAL")
     for name, definition in OWN_INDEXES.items():
         connection.exec_driver_sql(f"CREATE INDEX {name} ON {definition}")
-    for statement in (*WRITERS, *OWNERS, *IDENTITY):
+    for statement in (*WRITERS, *OWNERS, *IDENTITY, *SENT_MARKS):
         connection.exec_driver_sql(statement)
     for name, settings in STORAGE.items():
         connection.exec_driver_sql(f"ALTER TABLE {name} SET ({settings})")

@@ -1,6 +1,6 @@
 """A ledger in a file: held by locks beside it, lost with the file."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from anyio import to_thread
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
-from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
+from orchestrator.ledger.sites.sent_marks import Boot, SoleMarks, sole_marks_of
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.webhook_key import webhook_key
 from orchestrator.ledger.sqlite import file_locks
@@ -126,6 +126,6 @@ class FileSite:
     def own(self) -> None:
         """Nothing: the lock is ours until we end."""
 
-    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
+    async def marks(self, boot: Boot, latest: Callable[[], Awaitable[int]]) -> SoleMarks:
         """Those in the file beside it."""
-        return await marks_of(self.address, self.database, boot(), latest=latest)
+        return await sole_marks_of(self.address, self.database, boot(), latest=await latest())

@@ -22,8 +22,9 @@ from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
-from orchestrator.ledger.sites.sent_marks import Boot, Marks, marks_of
+from orchestrator.ledger.sites.sent_marks import Boot
 from orchestrator.ledger.sites.site import LedgerPlace, Ownership, StandsBy
+from orchestrator.ledger.sites.slot_marks import Latest, SlotFiles, SlotMarks
 from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
@@ -176,9 +177,11 @@ class ServerSite:
         """The server's, where `clock` is this machine's."""
         return server_time(self.database, clock)
 
-    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
-        """Those in a file of this machine."""
-        return await marks_of(self.address, LedgerIdentity(self.database), boot(), latest=latest)
+    async def marks(self, boot: Boot, latest: Latest) -> SlotMarks:
+        """Those in files of this machine, our own in that of our slot."""
+        slot = 0 if self.ownership is None else self.ownership.slot
+        files = SlotFiles(self.address, LedgerIdentity(self.database), boot(), latest)
+        return SlotMarks(*await files.own_of(slot), slot=slot, files=files)
 
     def hurry(self) -> None:
         """Tries for a moment only from now on to reach a server that is away."""

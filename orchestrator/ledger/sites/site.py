@@ -1,6 +1,6 @@
 """What can be asked of the place where a ledger lies, whichever it is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.database import LedgerDatabase
-from orchestrator.ledger.sites.sent_marks import Boot, Marks
+from orchestrator.ledger.sites.sent_marks import Boot, SentMarks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
@@ -116,8 +116,8 @@ class LedgerSite(Protocol):
     def ownership(self) -> Ownership | None:
         """What there is to ask of us who hold it, after `own`; None where nobody can take it from us."""
 
-    async def marks(self, boot: Boot, *, latest: int) -> tuple[Marks, str | None]:
-        """The marks of what may have left, and why they are not kept, if so. `latest` is its latest submission."""
+    async def marks(self, boot: Boot, latest: Callable[[], Awaitable[int]]) -> SentMarks:
+        """The marks of what may have left. `latest` asks for its latest submission."""
 
     def hurry(self) -> None:
         """The process ends, and cannot use it just now: whatever tries to reach it is to give up soon."""

@@ -103,6 +103,39 @@ async def test_what_may_not_leave_is_not_marked_as_if_it_had() -> None:
     assert marks == []
 
 
+@pytest.mark.parametrize("body", [b"{}", LARGE], ids=["small", "large"])
+async def test_who_was_stopped_since_it_was_marked_does_not_send(body: bytes) -> None:
+    is_ours, marks = True, list[str]()
+    seen = Seen()
+
+    def leaving() -> None:
+        nonlocal is_ours
+        marks.append("left")
+        is_ours = False  # stopped here for long enough, and another one has read the marks since
+
+    async with serving(seen.handle) as server:
+        transport = transport_asking(lambda: is_ours)
+        with pytest.raises(NotSent):
+            await transport.send(post(server, body, leaving))
+        await transport.aclose()
+    assert (marks, seen.requests) == (["left"], 0)
+
+
+async def test_it_is_marked_before_it_is_asked_for_the_last_time_whether_it_may_leave() -> None:
+    told = list[str]()
+
+    def may_leave() -> bool:
+        told.append("asked")
+        return True
+
+    async with serving(Seen().handle) as server:
+        transport = transport_asking(may_leave)
+        for body in (b"{}", LARGE):
+            await transport.send(post(server, body, lambda: told.append("marked")))
+            assert told[-3:] == ["asked", "marked", "asked"]
+        await transport.aclose()
+
+
 async def test_of_a_large_body_the_rest_does_not_leave() -> None:
     asked = 0
     seen = Seen()
@@ -158,6 +191,23 @@ async def test_whatever_carries_it_is_handed_nothing() -> None:
                 await asked("r-1")
         with pytest.raises(NotSent):
             await service.endpoint("abc").run({"prompt": "a lighthouse"})
+
+
+async def test_whatever_carries_it_is_handed_nothing_by_who_was_stopped_since_it_was_marked() -> None:
+    is_ours = True
+
+    def carried(_: httpx.Request) -> httpx.Response:
+        raise AssertionError("it was handed over")
+
+    def leaving() -> None:
+        nonlocal is_ours
+        is_ours = False
+
+    transport = Transport(SystemClock(), transport=httpx.MockTransport(carried))
+    transport.ask_first(lambda: is_ours)
+    with pytest.raises(NotSent):
+        await transport.send(post("service.example", b"{}", leaving))
+    await transport.aclose()
 
 
 def test_the_system_does_not_deliver_for_ever() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
-from orchestrator.ledger.sites.sent_marks import BYTES, SLOTS, Marks, Seal, this_boot
+from orchestrator.ledger.sites.sent_marks import BYTES, KEPT, Marks, Seal, this_boot
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to, gone, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -66,10 +66,10 @@ def test_of_submissions_up_to_the_floor_nothing_is_known(ledger: Path) -> None:
 
 
 def test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission(ledger: Path) -> None:
-    marks = made(ledger, *range(2, 2 * SLOTS + 2, 2))
+    marks = made(ledger, *range(2, 2 * KEPT + 2, 2))
     assert marks.never_left([1, 2, 3]) == {1, 3}
 
-    marks.mark(2 * SLOTS + 2)
+    marks.mark(2 * KEPT + 2)
 
     assert marks.never_left([1, 2, 3, 4, 5]) == {3, 5}
     again = Marks.kept(beside(ledger), sealed(ledger), latest=LATEST)
@@ -180,7 +180,7 @@ async def claimed(path: Path, *, jobs: int, boot: str | None = BOOT) -> list[int
 async def never_left(path: Path, *, boot: str | None = BOOT) -> frozenset[int]:
     """What the next process knows never to have left."""
     async with opened(path, boot=lambda: boot) as ledger:
-        return ledger.never_left([job for job in await jobs_now(ledger) if job.state is State.SUBMITTING])
+        return await ledger.never_left([job for job in await jobs_now(ledger) if job.state is State.SUBMITTING])
 
 
 def _removed(path: Path) -> None:
@@ -246,4 +246,4 @@ async def test_of_a_retry_the_marks_tell_nothing(tmp_path: Path) -> None:
         job = await brought_to(ledger, State.OUTSTANDING, EPOCH_AT)
         [*_, claim] = await gone(ledger, job, "retried_remotely", "claimed_for_retry", at=EPOCH_AT + 9 * S)
 
-        assert ledger.never_left([claim.after]) == frozenset()
+        assert await ledger.never_left([claim.after]) == frozenset()

@@ -1,6 +1,5 @@
-"""What belongs to a ledger on a server and lies on a machine: marks of what has left, and the key of webhooks."""
+"""What belongs to a ledger on a server and lies on a machine: the key of webhooks. (For marks: `test_slot_marks.py`.)"""
 
-import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import UsageError
-from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl, parse_ledger_url
@@ -21,9 +19,6 @@ from tests.postgres.ledgers import opened_on_server, waited_for
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
-
-BOOT = "2c5ad34e-1be3-4212-9074-f44fc7dae6ee"
-OTHER_BOOT = BOOT[::-1]
 
 
 @pytest.fixture
@@ -44,50 +39,6 @@ async def site_at(url: str) -> AsyncIterator[ServerSite]:
     site = ServerSite(address_of(url), connect=waited_for(url))
     yield site
     await site.aclose()
-
-
-async def test_what_left_is_known_after_a_crash_of_the_process_and_not_of_the_machine(url: str) -> None:
-    async with site_at(url) as site:
-        marks, unkept = await site.marks(lambda: BOOT, latest=10)
-        assert unkept is None
-        marks.mark(11)
-    path = companion_of(address_of(url), Companion.SENT_MARKS)
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-    for boot, never_left in ((BOOT, {12}), (OTHER_BOOT, set())):
-        async with site_at(url) as site:
-            marks, _ = await site.marks(lambda boot=boot: boot, latest=12)  # type: ignore[misc]
-            assert marks.never_left([10, 11, 12]) == never_left
-
-
-async def test_marks_of_a_machine_are_not_believed_once_another_one_has_worked(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for machine, latest, never_left in (("a", 10, {11}), ("a", 11, {11}), ("b", 11, set()), ("a", 11, set())):
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / machine))
-        async with site_at(url) as site:
-            marks, _ = await site.marks(lambda: BOOT, latest=latest)
-            assert marks.never_left([11]) == never_left
-
-
-async def test_where_the_server_does_not_say_which_one_it_is_nothing_is_marked_and_that_is_told(url: str) -> None:
-    for withheld in ("pg_control_system", "pg_current_wal_lsn"):
-        role = f"nobody_{secrets.token_hex(4)}"
-        owner = await waited_for(url)({}, LineBounds())
-        await owner.execute(
-            f"REVOKE ALL ON FUNCTION {withheld} FROM PUBLIC; CREATE ROLE {role} LOGIN;"
-            f" GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}; GRANT INSERT ON writers TO {role}"
-        )
-        site = ServerSite(address_of(url), connect=waited_for(url.replace("://orchestrator@", f"://{role}@")))
-        for _ in range(2):
-            marks, unkept = await site.marks(lambda: BOOT, latest=10)
-            assert unkept is not None
-            assert unkept.endswith("so what has left is not marked")
-            marks.mark(11)
-            assert marks.never_left([10, 11, 12]) == {12}
-        await site.aclose()
-        await owner.execute(f"GRANT EXECUTE ON FUNCTION {withheld} TO PUBLIC; DROP OWNED BY {role}; DROP ROLE {role}")
-        await owner.close()
-    assert not companion_of(address_of(url), Companion.SENT_MARKS).exists()
 
 
 async def test_who_has_another_key_than_the_process_at_work_could_not_take_its_place(url: str) -> None:

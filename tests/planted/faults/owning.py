@@ -125,8 +125,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the rest of a large body leaves all the same",
         path="orchestrator/client/http/bodies.py::Upload._write",
-        old="refuse_to_leave(self._may_leave)\npiece = view[start : start + PIECE_BYTES]",
-        new="piece = view[start : start + PIECE_BYTES]",
+        old="leave_marked(self._leaving if is_last else None, self._may_leave)",
+        new="leave_marked(self._leaving if is_last else None, None)",
         tests=(f"{LEAVING}::test_of_a_large_body_the_rest_does_not_leave",),
     ),
     Fault(

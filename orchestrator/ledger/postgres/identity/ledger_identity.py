@@ -1,5 +1,6 @@
-"""What a ledger on a server knows of itself: which one it is, the number of its marks, whose key its webhooks have."""
+"""What a ledger on a server knows of itself: which one it is, the numbers of its marks, whose key its webhooks have."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import text
@@ -14,8 +15,8 @@ _WHICH: Final = text(
     "SELECT system_identifier, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint,"
     " to_regclass('identity')::oid::bigint FROM pg_control_system()"
 )
-_NUMBER: Final = text("SELECT marks FROM identity")
-_SET_NUMBER: Final = text("UPDATE identity SET marks = :number")
+_NUMBERS: Final = text("SELECT slot, number FROM sent_marks")
+_SET_NUMBER: Final = text("UPDATE sent_marks SET number = :number WHERE slot = :slot")
 _KEY: Final = text("SELECT webhook_key FROM identity")
 _IS_FREE: Final = (
     "webhook_key = '' OR NOT EXISTS (SELECT FROM jobs WHERE state IN ('submitting', 'uncertain', 'outstanding'))"
@@ -43,14 +44,14 @@ class LedgerIdentity:
             return None
         return system, timeline << _TIMELINE_BITS | tables
 
-    async def number(self) -> int:
-        """The number that was noted in it for its marks; 0: none."""
-        return int((await self._one(_NUMBER))[0])
+    async def mark_numbers(self) -> Mapping[int, int]:
+        """By slots of processes, the numbers that were noted in it for the files of marks made last; 0: for none."""
+        return await self._database.asked(_NUMBERS, None, lambda found: {row.slot: row.number for row in found})
 
-    async def set_number(self, number: int) -> None:
+    async def set_mark_number(self, slot: int, number: int) -> None:
         """Notes another one."""
         async with self._database.writing() as connection:
-            await connection.execute(_SET_NUMBER, {"number": number})
+            await connection.execute(_SET_NUMBER, {"slot": slot, "number": number})
 
     async def accept_loss(self) -> bool:
         """Whether its server had lost what it had confirmed. Nobody is kept from working on it by that any more."""
