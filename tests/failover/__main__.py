@@ -22,7 +22,8 @@ import anyio
 
 from tests.failover.campaign import Campaign, Ended
 from tests.failover.database import Database
-from tests.failover.faults import FAULTS, HANDED_OVER_S_MAX, SILENCE_S_MAX
+from tests.failover.fault import HANDED_OVER_S_MAX, SILENCE_S_MAX
+from tests.failover.faults import FAULTS
 from tests.failover.machine import away
 from tests.failover.world import world
 from tests.guarantees.recording import record

@@ -7,7 +7,8 @@ from typing import Final
 
 import anyio
 
-from tests.failover.faults import FAULTS, SILENCE_S_MAX, Fault
+from tests.failover.fault import SILENCE_S_MAX, Fault
+from tests.failover.faults import FAULTS
 from tests.failover.world import RUNS_MAX, WINDOW_S, Sent, World
 from tests.system.processes import Verdict
 
