@@ -35,10 +35,10 @@ async def test_a_ledger_that_nobody_worked_on_has_none(open_file: OpenLedger) ->
     async with open_file(clock=VirtualClock()) as ledger:
         assert list((await ledger.samples.of_run(1, 0, NOON)).samples) == []
         assert list((await ledger.samples.of_endpoint(1, 0, NOON)).samples) == []
-        assert list((await ledger.samples.of_process(0, NOON)).samples) == []
+        assert list((await ledger.samples.of_processes(0, NOON)).samples) == []
         assert await ledger.samples.runs.latest([1, 2]) == {}
         assert await ledger.samples.runs.latest([]) == {}
-        assert await ledger.samples.latest_of_process() is None
+        assert await ledger.samples.latest_of_processes() == {}
         assert await ledger.samples.forget_expired(NOON, most=10) == 0
 
 
@@ -75,8 +75,7 @@ async def test_what_is_written_is_read_as_it_was(open_file: OpenLedger) -> None:
         [at_endpoint] = (await ledger.samples.of_endpoint(4, NOON - 1, NOON)).samples
         assert at_endpoint.operations == {"run": used}
         assert (at_endpoint.workers, at_endpoint.spent, at_endpoint.paid_twice) == ({"running": 3}, 1.5, 1)
-        total = await ledger.samples.latest_of_process()
-        assert total is not None
+        total = (await ledger.samples.latest_of_processes())[0]
         assert (total.at, total.process, total.begins, total.cpu_s) == (NOON, "vm 7", 2, 1.5)
         assert (total.commits, total.webhooks) == (process.commits, process.webhooks)
 

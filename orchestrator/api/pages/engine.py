@@ -12,6 +12,7 @@ from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, LAG_BOUNDS_S, qua
 from orchestrator.errors import TookTooLongError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
+from orchestrator.ledger.samples.process_totals import totals_together
 from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.settings.addresses.companions import Companion
 from orchestrator.units import SECOND_US
@@ -32,8 +33,8 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
     until = ledger.now()
     since = until - SPANS[span]
     beats = await ledger.runs.heartbeats.all()
-    time = await ledger.samples.of_process(since, until)
-    latest = await ledger.samples.latest_of_process()
+    time = await ledger.samples.of_processes(since, until)
+    latest = totals_together((await ledger.samples.latest_of_processes()).values())
     lag = grown_histogram(time, lambda sample: sample.lag)
     commits = grown_histogram(time, lambda sample: sample.commits)
     size = await ledger.reports.upkeep.size()
@@ -42,7 +43,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
     stood = latest or ProcessTotals()
     return EnginePage(
         holder=held_by,
-        at_work=tuple(_process(beat, until) for beat in beats) if held_by else (),
+        at_work=tuple(_process(beat, until) for beat in beats if not beat.is_gone) if held_by else (),
         last_process=None if held_by else last_of(beats),
         before=stood.before,
         begins=stood.begins,

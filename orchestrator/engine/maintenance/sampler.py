@@ -24,14 +24,19 @@ from orchestrator.engine.maintenance.step_meter import StepMeter, added, merged
 from orchestrator.engine.process.process_meter import ProcessMeter
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
+from orchestrator.ledger.samples.process_totals import newest_of
 from orchestrator.ledger.samples.sample_facts import SampleFacts
 from orchestrator.ledger.samples.sample_repository import Sampling
 from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, RunSample
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.units import SECOND_US
+from orchestrator.units import MINUTE_US, SECOND_US
 
 PAGE: Final = 2_000
 """Events that are counted again at once."""
+
+CLOSE_US: Final = MINUTE_US
+"""Samples of several processes, or of several endpoints, that are further apart are of those that nothing more came of.
+"""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -67,20 +72,32 @@ class Sampler:
 
     async def begin(self) -> None:
         """Goes on where the samples of the ledger end. Before anything is sent."""
-        before = await self.process.begin()
-        if before is None:
+        latest = await self.ledger.samples.latest_of_processes()
+        await self.process.begin(latest)
+        newest = newest_of(latest)
+        if newest is None:
             return
-        scope, self._at = self.endpoints.scope, before.at
-        after: int | None = before.position
-        if scope.endpoints is not None:  # others have sampled since, or not
-            theirs = await self.ledger.samples.endpoints.latest(scope.endpoints)
-            after = max((sample.position for sample in theirs.values()), default=0) or before.position
+        self._at = newest.at
+        sampled = await self._sampled()
+        positions = {number: sample.position or newest.position for number, sample in sampled.items()}
+        ends = [each.position for each in latest.values() if newest.at - each.at <= CLOSE_US]
+        last_at = max((sample.at for sample in sampled.values()), default=0)
+        close = [positions[number] for number, sample in sampled.items() if last_at - sample.at <= CLOSE_US]
+        after: int | None = min(*ends, *close, newest.position)
         while after is not None:
             missed, after = await self.ledger.samples.unsampled.after(after, most=PAGE)
             for each in missed:
-                if scope.has(each.endpoint):
+                is_ours = self.endpoints.scope.has(each.endpoint)
+                if is_ours and each.position > positions.get(each.endpoint, 0):
                     self.steps.add(each.run, each.endpoint, each.step)
         self.steps.collected_at.clear()  # nobody knows when that was
+
+    async def _sampled(self) -> dict[int, EndpointSample]:
+        """The latest sample of each endpoint of ours that has any."""
+        ours = self.endpoints.scope.endpoints
+        if ours is None:
+            ours = [each.id for each in await self.ledger.reports.tallies.endpoints()]
+        return await self.ledger.samples.endpoints.latest(ours)
 
     async def _learn(self, among: Sequence[int]) -> None:
         """Reads where the samples of these runs, and of the endpoints served, ended before this process."""

@@ -8,14 +8,14 @@ import anyio
 from orchestrator.core.samples.buckets import GrowingHistogram
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import this_process
+from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.samples.samples import ProcessTotals
 
 
 @dataclass(kw_only=True, eq=False)
 class ProcessMeter:
     """`lag` is how late its loop was, and `webhooks` how many came in. What grows goes on where the process before it
-    stood.
+    in its slot stood.
     """
 
     ledger: Ledger
@@ -30,22 +30,22 @@ class ProcessMeter:
     def __post_init__(self) -> None:
         self._began_at = self.ledger.now()
 
-    async def begin(self) -> ProcessTotals | None:
-        """How the process before it stood last; None where none ever was."""
+    async def begin(self, latest: Mapping[int, ProcessTotals]) -> None:
+        """Goes on where the process before it stood last, of those that stood so `latest`, by their slots."""
         async with self._turn:
             if not self._has_begun:
-                self._before = await self.ledger.samples.latest_of_process()
+                slot = self.ledger.samples.slot
+                self._before = latest.get(slot)
                 if self._before is not None:
-                    beats = await self.ledger.runs.heartbeats.all()
+                    beats = [beat for beat in await self.ledger.runs.heartbeats.all() if beat.slot == slot]
                     self._why_before = next((beat.report.stopped or "" for beat in beats), "")
                 self._has_begun = True
-        return self._before
 
     def totals(self, position: int) -> ProcessTotals:
         """How it stands now, where the samples of the same moment have all events until `position`."""
         before, used, webhooks = self._before or ProcessTotals(), self.usage(), self.webhooks()
         return ProcessTotals(
-            process=this_process(),
+            process=process_name(),
             began_at=self._began_at,
             resident_bytes=used.resident_bytes,
             before=self._why_before,

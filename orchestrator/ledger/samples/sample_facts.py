@@ -115,6 +115,9 @@ class SampleFacts(msgspec.Struct, frozen=True, kw_only=True):
 class MissedStep(msgspec.Struct, frozen=True):
     """A step that is in no sample."""
 
+    position: int
+    """The number of its event."""
+
     run: int
     endpoint: int
     step: CountedStep
@@ -145,7 +148,7 @@ def _missed(row: Any) -> MissedStep | None:
         is_in_batch=row.batch_id is not None and row.executed in (None, row.submission_id),
         is_rider=row.chunk_id not in (None, row.submission_id),
     )
-    return MissedStep(row.run_id, row.endpoint_id, step)
+    return MissedStep(row.id, row.run_id, row.endpoint_id, step)
 
 
 def _is_extra(row: Any) -> bool:

@@ -12,6 +12,7 @@ from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
 
 from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.core.ownership.lease import PROCESSES_MAX
 from orchestrator.core.samples.rates import EndsOfRun
 from orchestrator.core.samples.sample_spacing import (
     COARSEST_S,
@@ -24,6 +25,7 @@ from orchestrator.core.samples.sample_spacing import (
 )
 from orchestrator.ledger.database import NUMBER_MAX
 from orchestrator.ledger.expressions import unindexed
+from orchestrator.ledger.samples.process_totals import samples_together
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
@@ -34,9 +36,6 @@ from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import SECOND_US
 
 Sampled = TypeVar("Sampled", RunSample, EndpointSample, ProcessTotals)
-
-SLOT: Final = 0
-"""Where one process works, it is always the first one."""
 
 _at: Final = attrgetter("at")
 
@@ -187,6 +186,8 @@ class Samples(Repository):
         self.endpoints = SampleSeries(access, _ENDPOINTS)
         self.processes = SampleSeries(access, _PROCESSES)
         self.unsampled = UnsampledSteps(access)
+        self.slot = 0
+        """That of this process. Where one process works, it is always the first one."""
 
     async def take(self, among: Collection[int], look: Look, then: Callable[[Sampling], None]) -> None:
         """Has `look` see what the ledger says of these runs, and writes down what it makes of that, in one transaction;
@@ -200,7 +201,7 @@ class Samples(Repository):
             await self.runs.write(transaction, seen.step_s, seen.at, seen.runs)
             await self.runs.write(transaction, COARSEST_S, seen.at, seen.ended)
             await self.endpoints.write(transaction, seen.step_s, seen.at, seen.endpoints)
-            of_process = {} if seen.process is None else {SLOT: seen.process}
+            of_process = {} if seen.process is None else {self.slot: seen.process}
             await self.processes.write(transaction, seen.step_s, seen.at, of_process)
             sampled[:] = [seen]
 
@@ -218,9 +219,12 @@ class Samples(Repository):
         """How an endpoint stood between these times."""
         return await self.endpoints.between(endpoint, since, until)
 
-    async def of_process(self, since: int, until: int) -> SampledTime[ProcessTotals]:
-        """How the process at work stood between these times, whichever it was."""
-        return await self.processes.between(SLOT, since, until)
+    async def of_processes(self, since: int, until: int) -> SampledTime[ProcessTotals]:
+        """How the processes at work stood together between these times, whichever they were."""
+        spacing_s, latest = spacing_for(since, until), await self.latest_of_processes()
+        slots = [slot for slot, sample in latest.items() if sample.at > since - spacing_s * SECOND_US]
+        found = [(await self.processes.between(slot, since, until)).samples for slot in slots]
+        return SampledTime(spacing_s=spacing_s, samples=samples_together(found, spacing_s))
 
     async def holds_since(self, among: Collection[int]) -> dict[int, int]:
         """Since when the latest sample of each of these runs has had its hold, of those that have one."""
@@ -235,9 +239,9 @@ class Samples(Repository):
             for run, sample in latest.items()
         }
 
-    async def latest_of_process(self) -> ProcessTotals | None:
-        """How the process at work, or the last one that was, stood last; None where none ever was."""
-        return (await self.processes.latest([SLOT])).get(SLOT)
+    async def latest_of_processes(self) -> dict[int, ProcessTotals]:
+        """How each process at work, or the last one that was in its slot, stood last, by slot."""
+        return await self.processes.latest(range(PROCESSES_MAX))
 
     async def forget_expired(self, now: int, *, most: int) -> int:
         """Deletes samples that were kept for as long as they are kept, up to `most` of each kind; returns how many."""

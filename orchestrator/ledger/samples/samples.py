@@ -103,7 +103,7 @@ class EndpointSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     at: int = 0
     position: int = 0
-    """The last event of the ledger that is in it, where several engines take samples; else its process says so."""
+    """The last event of the ledger that is in it, where several engines take samples; 0: its process says so."""
 
     # --- gauges
     workers: Mapping[str, int] = {}

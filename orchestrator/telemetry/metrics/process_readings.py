@@ -39,7 +39,9 @@ async def read_process(
     commits = reduce(Histogram.plus, (each.commits for each in totals.values()), NO_VALUES)
     into.add("engine_loop_lag_seconds", value=distribution(lag, LAG_BOUNDS_S))
     into.add("ledger_commit_seconds", value=distribution(commits, COMMIT_BOUNDS_S))
-    into.add("sample_timestamp_seconds", value=seconds(max((each.at for each in totals.values()), default=None)))
+    at = {slot: each.at for slot, each in totals.items()}
+    oldest = min((at[beat.slot] for beat in present if beat.slot in at), default=None)
+    into.add("sample_timestamp_seconds", value=seconds(oldest or max(at.values(), default=None)))
     _add_webhooks(sum((Counter(each.webhooks) for each in totals.values()), Counter()), into)
 
 

@@ -24,9 +24,8 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     """What `ledger` says now, whoever works on it or did. Raises `StorageError`."""
     now, into = ledger.now(), Readings()
     tallies = ledger.reports.tallies
-    held_by, since = await ledger.holder(), await ledger.taken_at() or 0
-    beats = await ledger.runs.heartbeats.all()
-    present = [beat for beat in beats if held_by and beat.is_fresh(now) and beat.beaten_at >= since]
+    held_by, beats = await ledger.holder(), await ledger.runs.heartbeats.all()
+    present = await ledger.beats_at_work(held_by)
     endpoints = await tallies.endpoints()
     label = ClosedLabel((each.name for each in endpoints), ENDPOINTS_MAX)
     fresh_from = now - FRESH_US if present else now + FRESH_US

@@ -15,7 +15,6 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.commands.command_types import Action, NewLimits
-from orchestrator.ledger.samples.sample_repository import SLOT
 from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.settings.run_settings import RunSettings
@@ -239,7 +238,7 @@ async def test_webhooks_are_told_apart_by_what_became_of_them(tmp_path: Path) ->
         stood = ProcessTotals(webhooks={"received": 70, "hints": 2, "unavailable": 1, "refused": 4})
 
         async def written(transaction: Transaction) -> None:
-            await ledger.samples.processes.write(transaction, 10, clock.now(), {SLOT: stood})
+            await ledger.samples.processes.write(transaction, 10, clock.now(), {0: stood})
 
         await ledger.writer.run(written)
     async with dashboard(tmp_path / "l.db", clock=clock) as site:

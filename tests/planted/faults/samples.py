@@ -10,7 +10,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a killed process did after its last sample is never counted",
         path="orchestrator/engine/maintenance/sampler.py::Sampler.begin",
-        old="after: int | None = before.position",
+        old="after: int | None = min(*ends, *close, newest.position)",
         new="after: int | None = None",
         tests=(KILLS,),
         worlds=("swarm", 0, 8),
