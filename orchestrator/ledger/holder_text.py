@@ -1,5 +1,7 @@
 """Who holds a ledger, and since when, as text for people."""
 
+import os
+import platform
 from datetime import UTC, datetime
 from typing import Final
 
@@ -8,6 +10,17 @@ from orchestrator.units import SECOND_US
 
 SINCE: Final = " since "
 SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
+
+HOST_CHARS_MAX: Final = 24
+OURS: Final = "orchestrator"
+"""The names of our commands begin so, and those of our connections to a server."""
+
+
+def process_name(doing: str = "") -> str:
+    """What people find this process by, and what it does, if that is told: `orchestrator serve`."""
+    host = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+    what = doing.removeprefix(OURS).strip()
+    return f"process {os.getpid()} on {host}" + (f" ({what})" if what else "")
 
 
 def since_then(who: str, at: int) -> str:

@@ -32,7 +32,7 @@ async def test_each_process_has_one_row_with_what_it_said_last(open_file: OpenLe
         assert (first.slot, first.epoch, first.report) == (0, 0, last)
         assert (second.slot, second.epoch, second.report) == (5, 2, ProcessReport())
         assert first.process == second.process
-        assert first.process.endswith(f" {os.getpid()}")
+        assert first.process.startswith(f"process {os.getpid()} on ")
         assert first.began_at < second.beaten_at < first.beaten_at
 
 

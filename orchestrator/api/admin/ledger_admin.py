@@ -78,7 +78,7 @@ async def ledger_info(ledger: LedgerAddress) -> LedgerInfo:
     async with read_ledger(ledger) as opened:
         size = await opened.reports.upkeep.size()
         held_by = await opened.holder()
-        beats = [beat for beat in await opened.runs.heartbeats.all() if held_by and beat.is_fresh(opened.now())]
+        beats = await opened.beats_at_work(held_by)
         return LedgerInfo(
             ledger=str(ledger),
             schema=await opened.reports.upkeep.schema(),

@@ -22,7 +22,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.secret_scrubber import API_KEY_LABEL
 from orchestrator.errors import UsageError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import this_process
+from orchestrator.ledger.holder_text import process_name
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import LogFormat
@@ -58,7 +58,7 @@ class LogBook:
         self._form = form
         self._clock = clock
         self._redactor = Redactor(secrets)
-        self._process = this_process()
+        self._process = process_name()
         self._held: str | None = None
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK

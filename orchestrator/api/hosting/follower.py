@@ -13,7 +13,8 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, is_locked_here
 from orchestrator.ledger.commands.command_types import Action, ReplyCode
-from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, this_process
+from orchestrator.ledger.holder_text import process_name
+from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import SECOND_US
 
@@ -36,7 +37,7 @@ async def warn_if_still(ledger: Ledger, console: Console) -> None:
         if not is_locked_here(ledger.address):
             continue
         now = ledger.now()
-        beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.process == this_process()]
+        beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.process == process_name()]
         if beats and not any(beat.is_fresh(now) for beat in beats):
             since = format_duration(now - max(beat.beaten_at for beat in beats))
             console.warn(

@@ -10,6 +10,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.administration.present_processes import PresentProcesses
 from orchestrator.ledger.administration.server_inspection import ServerInspection
+from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown
@@ -24,7 +25,7 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
     async with read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         present = None if opened.server is None else await observed_processes(opened.server, within_s=BEAT_S)
         held_by = await opened.holder()
-        beats = [each for each in await opened.runs.heartbeats.all() if held_by and each.is_fresh(opened.now())]
+        beats = await opened.beats_at_work(held_by)
         shown = present.processes if present is not None else await _of_file(opened, held_by, beats)
         return LedgerProcesses(
             ledger=str(ledger),
@@ -44,9 +45,11 @@ async def observed_processes(server: ServerInspection, *, within_s: float) -> Pr
 
 
 async def _of_file(ledger: Ledger, held_by: str | None, beats: Sequence[Heartbeat]) -> list[ProcessShown]:
-    if held_by is not None and not beats:
-        return [ProcessShown(process=held_by, since=await ledger.taken_at() or ledger.now())]
-    return [ProcessShown(process=each.process, since=each.began_at, reported_at=each.beaten_at) for each in beats]
+    if held_by is None:
+        return []
+    who, since = who_and_since(held_by)
+    said_at = max((each.beaten_at for each in beats), default=None)
+    return [ProcessShown(process=who, since=since or ledger.now(), reported_at=said_at)]
 
 
 async def _lacks(ledger: Ledger, beats: Sequence[Heartbeat]) -> tuple[LackShown, ...]:

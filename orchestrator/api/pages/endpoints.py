@@ -116,8 +116,7 @@ def _workers(time: SampledTime[EndpointSample]) -> tuple[Series, ...]:
 async def _lines(
     ledger: Ledger, held_by: str | None, rows: Sequence[EndpointRow], *, with_setters: bool = False
 ) -> list[EndpointLine]:
-    now = ledger.now()
-    beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(now)]
+    beats = await ledger.beats_at_work(held_by)
     chosen = await ledger.runs.limits.all()
     lent = {each.endpoint_id: each.shown for each in await ledger.runs.scaling_overrides.all()}
     samples = await ledger.samples.endpoints.latest([row.id for row in rows])

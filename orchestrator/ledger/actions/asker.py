@@ -2,12 +2,11 @@
 
 import getpass
 import os
+import platform
 from enum import StrEnum
 from typing import Final
 
 import msgspec
-
-from orchestrator.ledger.runs.heartbeats import this_process
 
 
 class ActionWay(StrEnum):
@@ -50,7 +49,7 @@ BY_PYTHON: Final = Asker(way=ActionWay.PYTHON)
 
 def this_user() -> str:
     """Who asks: user, host and process id, for people."""
-    return f"{user_name()}@{this_process()}"
+    return f"{user_name()}@{platform.node()} {os.getpid()}"
 
 
 def user_name() -> str:

@@ -3,17 +3,14 @@ from those of every other, on whichever machine: whoever takes its place ends th
 """
 
 import os
-import platform
 import secrets
 from functools import cache
 from typing import Final
 
+from orchestrator.ledger.holder_text import OURS
+
 NAME_BYTES_MAX: Final = 63
 """The server cuts off what is longer."""
-
-HOST_CHARS_MAX: Final = 24
-OURS: Final = "orchestrator"
-"""The names of our connections begin so."""
 
 _SIGN: Final = " #"
 
@@ -33,13 +30,6 @@ def has_mark(mark: str) -> str:
     which is SQL too.
     """
     return f"datname = current_database() AND right(application_name, length({mark})) = {mark}"
-
-
-def process_name(doing: str) -> str:
-    """What people find this process by, and what it does."""
-    host = platform.node().partition(".")[0][:HOST_CHARS_MAX]
-    what = doing.removeprefix(OURS).strip()
-    return f"process {os.getpid()} on {host}" + (f" ({what})" if what else "")
 
 
 def connection_name(what: str = "", mark: str | None = None) -> str:

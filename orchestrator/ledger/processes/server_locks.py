@@ -9,9 +9,9 @@ from typing import Final
 import anyio
 
 from orchestrator.errors import IntakeBusyError
-from orchestrator.ledger.holder_text import since_then
+from orchestrator.ledger.holder_text import process_name, since_then
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, watch_over
-from orchestrator.ledger.postgres.process_mark import connection_name, people_name, process_name
+from orchestrator.ledger.postgres.process_mark import connection_name, people_name
 
 _INTAKES: Final = 1869767530
 """The kind of our locks; the number beside it is that of the run in its schema."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from orchestrator.clock import WaryElapsedClock, elapsed_us
-from orchestrator.ledger.postgres.process_mark import process_mark, process_name
+from orchestrator.ledger.holder_text import process_name
+from orchestrator.ledger.postgres.process_mark import process_mark
 from orchestrator.ledger.processes.processes import ProcessName
 
 if TYPE_CHECKING:

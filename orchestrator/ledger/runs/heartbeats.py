@@ -5,9 +5,7 @@ Whoever works knows at every moment how results are collected, until when they a
 others would have to go through all outstanding jobs, or cannot know.
 """
 
-import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +15,8 @@ from orchestrator.core.batches.outlook import BatchesOutlook
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.worker_steps import WorkersNow
+from orchestrator.ledger.expressions import no_process
+from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository
@@ -206,17 +206,34 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     began_at: int
     beaten_at: int
     epoch: int
+    """The number of the process among those of a ledger that several may work on; else 0."""
+
+    is_gone: bool = False
+    """Whether it is none of those any more: it has ended, or was declared dead."""
+
     report: ProcessReport
 
     def is_fresh(self, now: int) -> bool:
         """Whether it says anything of the present; clocks of two processes may differ either way."""
-        return abs(now - self.beaten_at) <= STALE_US
+        return not self.is_gone and abs(now - self.beaten_at) <= STALE_US
+
+
+def at_work(beats: Iterable[Heartbeat], now: int, *, since: int) -> list[Heartbeat]:
+    """Those of processes that work on a ledger now, which somebody has held `since` that time: where only one can work
+    on it, whoever spoke before was another one.
+    """
+    return [beat for beat in beats if beat.is_fresh(now) and (beat.epoch or beat.beaten_at >= since)]
 
 
 _said: Final = msgspec.json.Decoder(ProcessReport)
 
 _WRITE: Final = upsert(
     heartbeats, lambda new: {name: new[name] for name in ("process", "began_at", "beaten_at", "epoch", "said")}
+)
+
+
+_ALL: Final = select(heartbeats, no_process(heartbeats.c.epoch, heartbeats.c.slot).label("is_gone")).order_by(
+    heartbeats.c.beaten_at.desc(), heartbeats.c.slot
 )
 
 
@@ -235,7 +252,7 @@ class Heartbeats(Repository):
         """Writes down what this process says of itself now. Raises `StorageError`."""
         row = {
             "slot": self.slot,
-            "process": this_process(),
+            "process": process_name(),
             "began_at": self._began_at,
             "beaten_at": self._access.now(),
             "epoch": self.epoch,
@@ -245,9 +262,18 @@ class Heartbeats(Repository):
 
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago; that of the latest first."""
-        rows = await self._access.rows(select(heartbeats).order_by(heartbeats.c.beaten_at.desc(), heartbeats.c.slot))
-        columns = ("slot", "process", "began_at", "beaten_at", "epoch")
-        return [Heartbeat(report=_decoded(row.said), **{name: getattr(row, name) for name in columns}) for row in rows]
+        return [
+            Heartbeat(
+                slot=row.slot,
+                process=row.process,
+                began_at=row.began_at,
+                beaten_at=row.beaten_at,
+                epoch=row.epoch,
+                is_gone=bool(row.is_gone),
+                report=_decoded(row.said),
+            )
+            for row in await self._access.rows(_ALL)
+        ]
 
 
 def _decoded(said: bytes) -> ProcessReport:
@@ -256,8 +282,3 @@ def _decoded(said: bytes) -> ProcessReport:
         return _said.decode(said)
     except msgspec.ValidationError:
         return ProcessReport()
-
-
-def this_process() -> str:
-    """What people find this process by."""
-    return f"{platform.node()} {os.getpid()}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
-from orchestrator.ledger.holder_text import left_behind, since_then, who_and_since
+from orchestrator.ledger.holder_text import left_behind, process_name, since_then, who_and_since
 from orchestrator.settings.addresses.companions import Companion, companion_of, real_file
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
@@ -136,7 +136,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _sign(descriptor: int, now: int, doing: str = "") -> None:
-    text = since_then(f"process {os.getpid()}{doing and f' ({doing})'}", now)
+    text = since_then(process_name(doing), now)
     with suppress(OSError):  # a full disk: the lock holds without its text
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{text}\n".encode(), 0)

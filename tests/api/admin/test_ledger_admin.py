@@ -13,7 +13,8 @@ from orchestrator.api.admin.run_admin import delete
 from orchestrator.api.inspect.status import show
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, dispatcher_lock
-from orchestrator.ledger.runs.heartbeats import ProcessReport, this_process
+from orchestrator.ledger.holder_text import process_name
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from tests.ledger.ledgers import a_run, write_ledger
 
@@ -38,7 +39,7 @@ def test_what_is_in_it_and_who_works_on_it(tmp_path: Path) -> None:
     with dispatcher_lock(ledger, now=0):
         held = anyio.run(ledger_info, ledger)
     assert held.holder is not None
-    assert [each.process for each in held.at_work] == [this_process()]
+    assert [each.process for each in held.at_work] == [process_name()]
 
 
 def test_a_copy_is_whole_while_somebody_writes_and_takes_no_place(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock, open_ledger
+from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.views.processes import LackShown
 from tests.engine.rows import empty_ledger
@@ -26,7 +27,7 @@ async def test_on_a_file_there_is_whoever_holds_it_and_what_that_cannot_serve(tm
         assert (await processes(path)).processes == ()
         with dispatcher_lock(path, now=clock.now(), doing="orchestrator serve"):
             [silent] = (await processes(path)).processes
-            assert silent.process.startswith("process ")
+            assert silent.process == process_name("orchestrator serve")
             assert (silent.reported_at, silent.stands_by, silent.shards) == (None, False, ())
 
             held = RunReport(blocked_by=Hold(Gate.UNSERVABLE, "there is no API key for it", stops=False))
@@ -34,8 +35,9 @@ async def test_on_a_file_there_is_whoever_holds_it_and_what_that_cannot_serve(tm
             found = await processes(path)
             [one] = found.processes
             assert one.reported_at is not None
+            assert (one.process, one.since) == (silent.process, silent.since)
             assert (one.version, one.is_beating, one.is_connected) == (None, None, True)
-            assert found.lacks == (LackShown(run=run.name, process=one.process, why="there is no API key for it"),)
+            assert found.lacks == (LackShown(run=run.name, process=process_name(), why="there is no API key for it"),)
         assert (await processes(path)).processes == ()
         tasks.cancel_scope.cancel()
 

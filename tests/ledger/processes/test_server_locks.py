@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import IntakeBusyError
+from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import (
     NAME_BYTES_MAX,
     connection_name,
     people_name,
     process_mark,
-    process_name,
 )
 from orchestrator.ledger.processes.server_locks import holder_text, server_intake_lock
 from tests.postgres.databases import plain_connections
