@@ -25,7 +25,7 @@ from orchestrator.ledger.opening import (
     webhook_key_of,
 )
 from orchestrator.ledger.sites.sent_marks import Boot, this_boot
-from orchestrator.ledger.sites.site import LedgerPlace
+from orchestrator.ledger.sites.site import LedgerPlace, Owners
 from orchestrator.ledger.sqlite.database import Connect
 from orchestrator.ledger.sqlite.file_locks import (
     dispatcher_lock,
@@ -46,6 +46,7 @@ __all__ = [
     "LedgerAddress",
     "LedgerFiles",
     "LedgerPlace",
+    "Owners",
     "accept_lost_commits",
     "command_ledger",
     "dispatcher_lock",

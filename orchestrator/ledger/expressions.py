@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import INTEGER, TEXT, ColumnElement, func, literal_column
+from sqlalchemy import BOOLEAN, INTEGER, TEXT, ColumnElement, func, literal_column
 from sqlalchemy.sql.elements import KeyedColumnElement, NamedColumn
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.visitors import InternalTraversal
@@ -97,6 +97,39 @@ def not_by_key(column: ColumnElement[Any]) -> ColumnElement[Any]:
     primary key, as PostgreSQL's planner would. It believes that what is sought lies evenly among all rows.
     """
     return NotByKey(column)
+
+
+class NobodyHas(ColumnElement[bool]):
+    """See `nobody_has`."""
+
+    _traverse_internals = [("endpoint", InternalTraversal.dp_clauseelement)]  # noqa: RUF012  # as SQLAlchemy has it
+
+    def __init__(self, endpoint: ColumnElement[Any]) -> None:
+        self.endpoint, self.type = endpoint, BOOLEAN()
+
+
+def nobody_has(endpoint: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether none of several processes has the endpoint of that number, though one could."""
+    return NobodyHas(endpoint)
+
+
+class NoProcess(ColumnElement[bool]):
+    """See `no_process`."""
+
+    _traverse_internals = [  # noqa: RUF012  # as SQLAlchemy has it
+        ("number", InternalTraversal.dp_clauseelement),
+        ("slot", InternalTraversal.dp_clauseelement),
+    ]
+
+    def __init__(self, number: ColumnElement[Any], slot: ColumnElement[Any]) -> None:
+        self.number, self.slot, self.type = number, slot, BOOLEAN()
+
+
+def no_process(number: ColumnElement[Any], slot: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether the process of that `number` in that `slot` is none of the ledger's any more, where there may be several;
+    0 is the number of one that was there alone.
+    """
+    return NoProcess(number, slot)
 
 
 class PlaceIn(_Function):

@@ -1,6 +1,6 @@
 """The ledger as the rest of the program holds it: what it has of each noun, and its writer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,11 +16,12 @@ from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews
 from orchestrator.ledger.reports.reports import Reports
 from orchestrator.ledger.runs import clock_repair
+from orchestrator.ledger.runs.heartbeats import Heartbeat, at_work
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sites.sent_marks import Boot, Marks, SentMarks, this_boot
-from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite, Ownership
+from orchestrator.ledger.sites.site import LedgerPlace, LedgerSite, Owners, Ownership
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.repository import Access
@@ -80,7 +81,8 @@ class Ledger:
         """Learns what is needed before the first claim. Raises `StorageError` for a ledger that cannot be written."""
         self._site.own()
         if self.ownership is not None:
-            self.jobs.claims.slot = self.runs.heartbeats.slot = self.ownership.slot
+            self.jobs.claims.slot = self.runs.heartbeats.slot = self.samples.slot = self.ownership.slot
+            self.runs.heartbeats.epoch = self.ownership.number
         # Before anybody else wants the writer's one connection: those who wait for it while it cannot be made are not
         # told, and would wait for half a minute.
         async with self._site.database.writing() as connection:
@@ -96,9 +98,19 @@ class Ledger:
         """Takes its place as it is now for its own, and so notices when that is lost."""
         self.place = self._site.place()
 
-    async def holder(self) -> str | None:
-        """Who works on the ledger now, as text for people; None if nobody does."""
-        return await self._access.waited(self._site.holder)
+    async def holder(self, endpoint: int | None = None) -> str | None:
+        """Who works on the ledger now, as text for people, or at the endpoint of that number; None if nobody does."""
+        return await self._access.waited(partial(self._site.holder, endpoint))
+
+    async def owners(self, held_by: str) -> Owners:
+        """Who works where, while `held_by` works on the ledger."""
+        return await self._access.waited(partial(self._site.owners, held_by))
+
+    async def beats_at_work(self, held_by: str | None) -> Sequence[Heartbeat]:
+        """What each process at work has said last; `held_by` says who works on the ledger."""
+        if held_by is None:
+            return []
+        return at_work(await self.runs.heartbeats.all(), self.now(), since=await self.taken_at() or 0)
 
     async def taken_at(self) -> int | None:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""

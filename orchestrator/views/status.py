@@ -291,7 +291,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How the workers of its endpoint stand, where these follow what it needs; None where nobody works on it."""
 
     held_by: str | None = None
-    """Who works on the ledger: process id and time, as text."""
+    """Who works on the run, or on the ledger where it is over: process id and time, as text."""
 
     window_used: int | None = None
     """`/run` requests to the run's endpoint that count in the present window; None where nobody works on it."""

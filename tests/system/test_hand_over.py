@@ -12,11 +12,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from orchestrator.ledger.holder_text import HOST_CHARS_MAX
 from tests.system.processes import FAST, ORCHESTRATOR, Desk, Program, Service
 
 pytestmark = pytest.mark.system
 
 SERVES = "is handed to process"
+HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
 GOES_ON = "this one goes on in its place"
 
 
@@ -51,7 +53,7 @@ def test_a_second_run_is_served_by_the_process_that_works_and_ends_as_if_it_had_
     with at_work(desk, service, 30) as first:
         second = run(desk, service, "two")
         told = second.until_said(SERVES)
-        assert f"process {first.pid} (run one) since" in told
+        assert f"process {first.pid} on {HOST} (run one) since" in told
         assert told.endswith("it is served")
         service.wait("accepted", 70)
         assert desk.call("pause", "two").exit_code == 0
@@ -188,7 +190,7 @@ def test_a_function_is_not_handed_to_another_process(desk: Desk, service: Servic
     with at_work(desk, service) as first:
         refused = desk.call("run", "one.jsonl", "--name", "mine", "--endpoint", "local:mine.py:f")
         assert refused.exit_code == 4
-        assert f"process {first.pid} (run one) since" in refused.stderr
+        assert f"process {first.pid} on {HOST} (run one) since" in refused.stderr
         assert "use another --ledger" in refused.stderr
     assert first.ended().exit_code == 0
 
@@ -202,7 +204,7 @@ def test_serve_works_on_every_run_until_it_is_stopped_and_only_once(desk: Desk, 
         serving = desk.start("serve", "--serverless-url", service.url, "--json", *FAST)
         serving.until_said("serving orchestrator.db")
         twice = desk.call("serve", "--serverless-url", service.url)
-        who = f"process {serving.pid} on {platform.node()} (serve) since"
+        who = f"process {serving.pid} on {HOST} (serve) since"
         assert (twice.exit_code, who in twice.stderr) == (4, True)
         second = run(desk, service, "two")
         second.until_said(SERVES)
@@ -263,7 +265,7 @@ def test_detach_returns_once_its_run_is_under_way_and_it_goes_on(desk: Desk, ser
         service.wait("accepted", 20)
         second = run(desk, service, "two", "--detach").ended()
         assert second.exit_code == 0
-        assert f"process {ended.summary['process']} (run one) since" in second.stderr
+        assert f"process {ended.summary['process']} on {HOST} (run one) since" in second.stderr
         service.wait("accepted", 40)
     desk.until_state("succeeded", 40)
     assert desk.call("resume", "one").exit_code == 0

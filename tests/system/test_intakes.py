@@ -1,6 +1,7 @@
 """Rows taken in beside a process that works: cut off, refused, or given twice, they cost nobody anything."""
 
 import os
+import platform
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
+from orchestrator.ledger.holder_text import HOST_CHARS_MAX
 from tests.system.processes import FAST, Desk, Program, Service, lines_of, looks
 from tests.system.test_full_disk import files_up_to
 
@@ -18,6 +20,7 @@ ENOUGH = 20_500
 """So many rows are more than wait in memory until some of them are taken in."""
 
 SERVES = "is handed to process"
+HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
 
 
 def run(desk: Desk, service: Service, name: str) -> Program:
@@ -94,7 +97,7 @@ def test_the_same_command_given_twice_at_once_simply_works(desk: Desk, service: 
             feed.write(rows(5))
             second = run(desk, service, "two")
             told = second.until_said("this one waits for it")
-            assert f"process {first.pid} since" in told
+            assert f"process {first.pid} on {HOST} since" in told
             feed.write(b"no row\n")
         refused = first.ended()
         assert (refused.exit_code, "line 6" in refused.stderr) == (2, True), refused

@@ -97,8 +97,8 @@ async def brakes_beside(
 ) -> RunBrakeStatus:
     """The same, where it is known how many jobs of `run` there are by state, and what it costs."""
     kept, own = await ledger.jobs.brakes.of(run.id), costs.own
-    held_by, state = await ledger.holder(), kept.kept.breaker
-    beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    held_by, state = await ledger.holder(run.endpoint_id), kept.kept.breaker
+    beats = await ledger.beats_at_work(held_by)
     holds = (beat.report.of(run.id).blocked_by for beat in beats)
     hold = next((each for each in holds if each is not None), None)
     return RunBrakeStatus(

@@ -98,8 +98,8 @@ async def limits_reset(
 async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimitStatus:
     """The limits of the endpoint that is `number` in the ledger."""
     chosen = (await ledger.runs.limits.all()).get(number, {})
-    held_by = await ledger.holder()
-    beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    held_by = await ledger.holder(number)
+    beats = await ledger.beats_at_work(held_by)
     its_runs = [run for run in runs if run.endpoint_id == number]
     return EndpointLimitStatus(
         endpoint=its_runs[0].endpoint,

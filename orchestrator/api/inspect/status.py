@@ -18,10 +18,10 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, RunVerdict, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.ledger import Ledger, holder_of, read_ledger
+from orchestrator.ledger import Ledger, Owners, holder_of, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
-from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
+from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport, at_work
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import with_its_ledger
@@ -118,7 +118,8 @@ async def _looked_at(ledger: Ledger, held_by: str | None, among: Collection[int]
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     rates = await rates_of_late(ledger, seen, now) if held_by else {}
-    look = _Look(path=ledger.address, now=now, held_by=held_by, safe_s=safe_s, rates=rates)
+    owners = await ledger.owners(held_by) if held_by else Owners()
+    look = _Look(path=ledger.address, now=now, held_by=held_by, owners=owners, safe_s=safe_s, rates=rates)
     worked_on = await ledger_state(ledger, seen, held_by, now)
 
     def found_of(run: Run) -> tuple[Finding, ...]:
@@ -138,13 +139,15 @@ async def picture(
     """
     now = ledger.now()
     seen = await ledger.reports.overview(among=among)
-    said = _at_present(seen, now, await ledger.taken_at() or 0) if held_by else ProcessReport()
+    said = ProcessReport()
+    if held_by:
+        said = _together(at_work(seen.heartbeats, now, since=await ledger.taken_at() or 0))
     return seen, said, await safe_by_run(ledger, seen, said, now)
 
 
-def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
-    """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
-    fresh = [beat.report for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
+def _together(beats: Sequence[Heartbeat]) -> ProcessReport:
+    """What these processes say together."""
+    fresh = [beat.report for beat in beats]
     return ProcessReport(
         runs={run: each for said in fresh for run, each in said.runs.items()},
         meters=tuple(meter for said in fresh for meter in said.meters),
@@ -158,6 +161,7 @@ class _Look(msgspec.Struct, frozen=True, kw_only=True):
     path: LedgerAddress
     now: int
     held_by: str | None
+    owners: Owners
     safe_s: Mapping[int, float]
     rates: Mapping[int, float]
 
@@ -165,6 +169,7 @@ class _Look(msgspec.Struct, frozen=True, kw_only=True):
 def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequence[Finding], look: _Look) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     controls = seen.controls_of(run)
+    held_by = look.owners.of(run.endpoint_id) if unfinished(counts) else look.held_by
     said = present.runs.get(run.id, RunReport())
     left = None if run.id in present.runs or not counts.get(State.QUEUED.value) else seen.brakes.get(run.id)
     hold = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.blocked_by or left
@@ -183,7 +188,7 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
     figures = RunFigures(
         now=look.now,
         counts=counts,
-        is_worked_on=look.held_by is not None,
+        is_worked_on=held_by is not None,
         is_unserved=said.is_unserved,
         is_paused=controls.pause,
         is_cancelled=controls.cancel,
@@ -214,7 +219,7 @@ def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequenc
         held_up=None if hold is None else with_its_ledger(hold.sentence, look.path),
         finding=said.finding or next((each.sentence for each in found), None),
         jobs_per_s=jobs_per_s or None,
-        held_by=look.held_by,
+        held_by=held_by,
         members=said.members,
         batches=said.batches,
         batches_stand=said.batches_stand(look.now),

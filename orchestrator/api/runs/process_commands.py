@@ -23,6 +23,7 @@ from orchestrator.ledger.commands.command_types import (
     Argument,
     CancelledJobs,
     CancelledRun,
+    Command,
     NewEndpoint,
     NewPriority,
     ReplyCode,
@@ -49,7 +50,9 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking for something."""
 
     by: str | None
-    """Who works on the ledger, if anybody does."""
+    """Who carries it out: whoever has the endpoint that it is about, else whoever works on the ledger; None where
+    nobody does.
+    """
 
     outcome: str | None
     """None while nobody has acknowledged it."""
@@ -261,11 +264,12 @@ async def ask_process(
     wake: Callable[[], None] = lambda: None,
     within_s: float = ANSWER_S,
 ) -> Acknowledged:
-    """Asks whoever works on the ledger, and waits `within_s` seconds for the acknowledgement. What is somebody's wish,
-    who `asked`, is written as an action. `wake` is called once it is asked: an engine of this program's notices only by
-    itself what others ask.
+    """Asks whoever works on the ledger, or at the endpoint of the `run`, and waits `within_s` seconds for the
+    acknowledgement. What is somebody's wish, who `asked`, is written as an action. `wake` is called once it is asked:
+    an engine of this program's notices only by itself what others ask.
 
-    Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
+    Where nobody is there to do it, what only changes the ledger is done here; the rest waits for the next process.
+    Where others work on the ledger it is waited for all the same: one of them may be about to take that part. Raises
     `UsageError` for what is refused, but for what concerned another process alone, which has ended, and `AskedBefore`.
     """
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument, asked=asked)
@@ -273,10 +277,10 @@ async def ask_process(
     command = await ledger.commands.one(number)
     if (held_by := await ledger.holder()) is not None:
         command = await ledger.commands.answer(number, within_s=within_s)
-        held_by = await ledger.holder()  # who has ended meanwhile answers no more
+        held_by = await _carried_out_by(ledger, command)  # who has ended meanwhile answers no more
     if command.done_at is None and held_by is None:
         for each in await ledger.commands.pending():  # what was asked before comes first
-            if each.id <= number and each.action in LEDGER_CHANGES:
+            if each.id <= number and each.action in LEDGER_CHANGES and await _carried_out_by(ledger, each) is None:
                 await ledger.commands.change_ledger(each)
         command = await ledger.commands.one(number)
     if command.is_refused and command.code is not ReplyCode.ASKED_ANOTHER:
@@ -288,3 +292,11 @@ async def ask_process(
         code=command.code,
         so_far=command.progress if is_begun else None,
     )
+
+
+async def _carried_out_by(ledger: Ledger, command: Command) -> str | None:
+    """Who carries `command` out, as text for people; None if nobody does."""
+    if command.at_endpoint is None:
+        return await ledger.holder()
+    owner = await ledger.holder(command.at_endpoint)
+    return await ledger.holder() if owner is None and command.action in LEDGER_CHANGES else owner

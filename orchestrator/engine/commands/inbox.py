@@ -33,8 +33,8 @@ UNKNOWN: Final = "the process that works on this ledger does not know {}: it may
 
 
 class CommandInbox:
-    """The commands of one ledger that the engine of a `scope` carries out: those of its runs, and where it is the
-    keeper, those of no run.
+    """The commands of one ledger that the engine of a `scope` carries out: those of its runs and endpoints, and where
+    it is the keeper, those of none, and, where no process has the endpoint, what only changes the ledger.
     """
 
     def __init__(self, ledger: Ledger, scope: Scope) -> None:
@@ -84,7 +84,9 @@ class CommandInbox:
         return [each for each in await self._ledger.commands.pending() if self._is_ours(each)]
 
     def _is_ours(self, command: Command) -> bool:
-        return self._scope.is_keeper if command.run_endpoint is None else self._scope.has(command.run_endpoint)
+        if command.at_endpoint is None or (command.is_left and command.action in LEDGER_CHANGES):
+            return self._scope.is_keeper
+        return self._scope.has(command.at_endpoint)
 
     async def _carry_out_others(self) -> None:
         for command in await self._pending():

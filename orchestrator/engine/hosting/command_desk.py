@@ -119,7 +119,7 @@ class CommandDesk(CommandInbox):
         runs = self._host.runs
         if command.run is not None and command.run not in runs.settings_of:  # another process has made it
             await self._learn()
-        if command.run is not None and command.action in CHANGES_RUN:
+        if command.run in runs.settings_of and command.action in CHANGES_RUN:  # else nobody has it
             await self._host.look_again(command.run)
         await self._host.control.follow()  # what is asked for next may begin to send
         self._look()

@@ -22,6 +22,7 @@ from orchestrator.ledger.actions.asker import Asker, this_user
 from orchestrator.ledger.commands.command_as_action import command_act
 from orchestrator.ledger.commands.command_types import Action, Argument, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
+from orchestrator.ledger.expressions import nobody_has
 from orchestrator.ledger.schema.job_tables import commands, runs
 from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.run_controls import progress_add
@@ -48,12 +49,11 @@ _FINISH: Final = (
         outcome_code=bindparam("code"),
     )
 )
-_PENDING: Final = (
-    select(commands, runs.c.endpoint_id.label("run_endpoint"))
-    .select_from(commands.outerjoin(runs, runs.c.id == commands.c.run_id))
-    .where(literal_column("done_at IS NULL"))
-    .order_by(commands.c.id)
-)
+_AT_ENDPOINT: Final = func.coalesce(runs.c.endpoint_id, commands.c.endpoint_id)
+_COMMANDS: Final = select(
+    commands, _AT_ENDPOINT.label("at_endpoint"), nobody_has(_AT_ENDPOINT).label("is_left")
+).select_from(commands.outerjoin(runs, runs.c.id == commands.c.run_id))
+_PENDING: Final = _COMMANDS.where(literal_column("done_at IS NULL")).order_by(commands.c.id)
 
 
 class Commands(Repository):
@@ -105,7 +105,7 @@ class Commands(Repository):
 
     async def one(self, number: int) -> Command:
         """The command of that number, which is there."""
-        [found] = await self._access.structs(Command, select(commands).where(commands.c.id == number))
+        [found] = await self._access.structs(Command, _COMMANDS.where(commands.c.id == number))
         return found
 
     async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:

@@ -108,8 +108,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     code: ReplyCode | None = None
     """Which outcome it is, where whoever asked has to know it."""
 
-    run_endpoint: int | None = None
-    """Where its run is, of one that is pending; None where it has none, or that is no run any more."""
+    at_endpoint: int | None = None
+    """Where its run is, or the endpoint that it is about; None where it is about none, or that is no run any more."""
+
+    is_left: bool = False
+    """Whether none of several processes has that endpoint."""
 
 
 class NewLimits(msgspec.Struct, frozen=True):

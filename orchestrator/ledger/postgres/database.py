@@ -27,7 +27,8 @@ from orchestrator.ledger.database import (
     Parameters,
     Size,
 )
-from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  how it says what is executed on it
+from orchestrator.ledger.postgres import process_conditions as _conditions  # noqa: F401  how it says what is executed
+from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  the same
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
 from orchestrator.ledger.postgres.identity.lost_commits import lost_commits, note_loss

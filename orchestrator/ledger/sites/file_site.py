@@ -9,7 +9,7 @@ from anyio import to_thread
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.sites.sent_marks import Boot, SoleMarks, sole_marks_of
-from orchestrator.ledger.sites.site import StandsBy
+from orchestrator.ledger.sites.site import Owners, StandsBy
 from orchestrator.ledger.sites.webhook_key import webhook_key
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
@@ -91,9 +91,13 @@ class FileSite:
         with file_locks.intake_lock(self.address, run, now=now):
             yield
 
-    async def holder(self) -> str | None:
+    async def holder(self, endpoint: int | None = None) -> str | None:  # noqa: ARG002  one has all of it
         """As the lock says."""
         return file_locks.holder(self.address)
+
+    async def owners(self, held_by: str) -> Owners:
+        """It is one everywhere."""
+        return Owners(everywhere=held_by)
 
     async def taken_at(self) -> int | None:
         """As the lock says, also if nobody holds it any more."""

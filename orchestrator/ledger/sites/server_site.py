@@ -10,25 +10,36 @@ from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.administration import roles
 from orchestrator.ledger.administration.server_inspection import ServerInspection
-from orchestrator.ledger.holder_text import left_behind, older_owner_error
+from orchestrator.ledger.holder_text import left_behind, older_owner_error, since_then
 from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
-from orchestrator.ledger.processes.leases import OWNER, LedgerOwner
+from orchestrator.ledger.processes.processes import statement_of
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
-from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.schema.job_tables import metadata, shard_of
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot
-from orchestrator.ledger.sites.site import LedgerPlace, Ownership, StandsBy
+from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership, StandsBy
 from orchestrator.ledger.sites.slot_marks import Latest, SlotFiles, SlotMarks
 from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
-_OWNER: Final = text(OWNER)
+# Only as long as it has a connection: what becomes of one that has none is seen by who bids.
+_HAVE: Final = """
+SELECT {what} FROM leases JOIN processes ON processes.id = owner {of}
+WHERE EXISTS (SELECT FROM pg_stat_activity WHERE {{is_its}}) ORDER BY shard
+"""
+_OF_ENDPOINTS: Final = f"JOIN endpoints ON {shard_of()} = shard"
+_ANYBODY: Final = text(statement_of(_HAVE.format(what="name, taken_at", of="")))
+_AT_ENDPOINT: Final = text(
+    statement_of(_HAVE.format(what="name, taken_at", of=f"{_OF_ENDPOINTS} AND endpoints.id = :endpoint"))
+)
+_EACH: Final = text(statement_of(_HAVE.format(what="endpoints.id, name, taken_at", of=_OF_ENDPOINTS)))
+_TAKEN_AT: Final = text("SELECT taken_at FROM leases WHERE owner IS NOT NULL AND shard = 0")
 
 OWNED_SINCE: Final = "0052"
 """Older tables have no room for who works on it, and stands by."""
@@ -123,19 +134,21 @@ class ServerSite:
         async with server_intake_lock(self._connect, run):
             yield
 
-    async def holder(self) -> str | None:
-        """Its owner, as long as that has a connection: what becomes of one that has none is seen by who bids."""
-        owner = await self._owner()
-        return owner.text if owner is not None and owner.is_connected else None
+    async def holder(self, endpoint: int | None = None) -> str | None:
+        """As the ledger says."""
+        given = None if endpoint is None else {"endpoint": endpoint}
+        row = await self.database.asked(_ANYBODY if endpoint is None else _AT_ENDPOINT, given, Result.first)
+        return None if row is None else since_then(row.name, row.taken_at)
+
+    async def owners(self, held_by: str) -> Owners:  # noqa: ARG002  others may have the most of it
+        """As the ledger says."""
+        rows = await self.database.asked(_EACH, None, Result.all)
+        return Owners(at={row.id: since_then(row.name, row.taken_at) for row in rows})
 
     async def taken_at(self) -> int | None:
-        """When that one took it; None where nobody owns it."""
-        owner = await self._owner()
-        return None if owner is None else owner.taken_at
-
-    async def _owner(self) -> LedgerOwner | None:
-        row = await self.database.asked(_OWNER, None, Result.first)
-        return None if row is None else LedgerOwner(**row._mapping)  # noqa: SLF001  that is how SQLAlchemy gives rows names
+        """When the keeper became that; None where there is none."""
+        at: int | None = await self.database.asked(_TAKEN_AT, None, Result.scalar)
+        return at
 
     def is_locked_here(self) -> bool:
         """Whether we own it."""

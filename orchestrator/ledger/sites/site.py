@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+import msgspec
+
 from orchestrator.clock import Clock
 from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.ledger.administration.server_inspection import ServerInspection
@@ -23,10 +25,28 @@ StandsBy = Callable[[str], object]
 """Called with whoever works on a ledger, as text for people, each time that it is another one."""
 
 
+class Owners(msgspec.Struct, frozen=True):
+    """Who works where on a ledger, as text for people."""
+
+    everywhere: str | None = None
+    """Who has all of it, where only one process can."""
+
+    at: Mapping[int, str] = {}
+    """Who has which endpoint, by its number, where there may be several."""
+
+    def of(self, endpoint: int) -> str | None:
+        """Who works at the endpoint of that number; None if nobody does."""
+        return self.at.get(endpoint, self.everywhere)
+
+
 class Ownership(Protocol):
     """That this process owns a ledger, or a part of it, which another one may take from it, should this one seem to be
     gone.
     """
+
+    @property
+    def number(self) -> int:
+        """Its own among all that ever were; not 0."""
 
     @property
     def slot(self) -> int:
@@ -81,8 +101,13 @@ class LedgerSite(Protocol):
     def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[None]:
         """Makes sure that nobody else takes rows in for a run while the block runs; see `holding_intake`."""
 
-    async def holder(self) -> str | None:
-        """Who works on it now, as text for people; None if nobody does."""
+    async def holder(self, endpoint: int | None = None) -> str | None:
+        """Who works on it now, as text for people; None if nobody does. Where there may be several: whoever has the
+        endpoint of that number; without one the keeper, or, while there is none, another one that has a part.
+        """
+
+    async def owners(self, held_by: str) -> Owners:
+        """Who works where, while `held_by` works on it."""
 
     async def taken_at(self) -> int | None:
         """When somebody last began to work on it (microseconds UTC); None where that is not known."""

@@ -247,6 +247,16 @@ def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **k
     return compiler.process(element.column, **kw)
 
 
+@compiles(expressions.NobodyHas, "sqlite")
+def _nobody_has(_element: expressions.NobodyHas, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return "0"
+
+
+@compiles(expressions.NoProcess, "sqlite")
+def _no_process(_element: expressions.NoProcess, _compiler: SQLCompiler, **_kw: Any) -> str:
+    return "0"
+
+
 @compiles(named_batches.NamedInBatch, "sqlite")
 def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
     """By the index of both: it looks up each name, whatever it knows of the rows."""

@@ -10,7 +10,15 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.commands.command_types import Action, Argument, Command, NewLimits, NewName, NewPriority
+from orchestrator.ledger.commands.command_types import (
+    Action,
+    Argument,
+    Command,
+    NewLimits,
+    NewName,
+    NewPriority,
+    ResetLimits,
+)
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.several import JOBS, ONE, OTHER, Workplace, workplace
@@ -19,6 +27,7 @@ from tests.simulation.database import async_creator
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SLOW = RunSettings(queue_depth=1)
+ALL = ResetLimits(tuple(Operation))
 SEEN_S = 1.0
 """What is asked is seen within a second."""
 
@@ -68,6 +77,8 @@ async def test_a_command_is_carried_out_by_the_engine_of_its_run_and_one_of_no_r
                 assert (done.outcome, limiter.limit(Operation.RUN).requests) == ("they are in force", new.requests)
                 assert (await asked(beside, Action.TICK)).outcome
                 assert keeper.runs.sessions.keys() == {run.id}
+            of_nobody = await asked(beside, Action.LIMITS_RESET, argument=ALL, endpoint=other.endpoint_id)
+            assert of_nobody.done_at is None, "nobody works there"
 
 
 async def test_who_did_not_carry_it_out_notices_what_was_changed_of_a_run(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from sqlalchemy import text
 
 from orchestrator.errors import DeposedError, LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.postgres.databases import Databases, plain_connections
 from tests.postgres.old_ledgers import OLDEST, make_oldest
-from tests.postgres.owners import takes_over
+from tests.postgres.owners import joins, takes_over
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +107,38 @@ async def test_one_of_an_older_program_is_left_to_its_owner_as_long_as_that_is_c
         async with site.holding(now=0):
             assert await site.version() == SCHEMA_VERSION
             assert await site.holder() is not None
+
+
+TWO_ENDPOINTS = "INSERT INTO endpoints (service_url, endpoint) VALUES ('u', 'a'), ('u', 'b'), ('u', 'c')"
+
+
+async def test_of_several_each_is_told_by_the_endpoints_that_it_has_and_the_keeper_first(url: str) -> None:
+    names = [ProcessName(f"process {each} on {each}", f" #0000000{each}") for each in (1, 2, 3)]
+    drivers = [
+        await plain_connections(url)({"application_name": f"orchestrator{each.mark}"}, LineBounds()) for each in names
+    ]
+    await drivers[0].execute(TWO_ENDPOINTS)
+    leases = Leases(drivers[0])
+    keeper, other, gone = [await joins(driver, name) for driver, name in zip(drivers, names, strict=True)]
+    await leases.all()
+    async with site_at(url) as site:
+        assert (await site.holder(), (await site.owners("")).at) == (None, {})
+        await leases.take(other, [2])
+        assert str(await site.holder()).startswith("process 2 on 2 since 20"), "there is no keeper"
+        await leases.take(keeper, [0, 1])
+        await leases.take(gone, [3])
+        await drivers[2].close()
+        while await site.holder(3) is not None:
+            await anyio.lowlevel.checkpoint()  # the server has yet to notice
+
+        assert str(await site.holder()).startswith("process 1 on 1 since 20")
+        of_each = [await site.holder(1), await site.holder(2), await site.holder(3)]
+        assert [each and each.partition(" since ")[0] for each in of_each] == ["process 1 on 1", "process 2 on 2", None]
+        owners = await site.owners("")
+        assert [owners.of(1), owners.of(2), owners.of(3)] == of_each
+        assert owners.of(99) is None
+    for driver in drivers:
+        await driver.close()
 
 
 async def test_who_lost_it_writes_nothing_more_and_knows_why(url: str) -> None:

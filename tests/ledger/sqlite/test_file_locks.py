@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import platform
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
-from orchestrator.ledger.holder_text import who_and_since
+from orchestrator.ledger.holder_text import HOST_CHARS_MAX, who_and_since
 from orchestrator.ledger.sqlite.file_locks import (
     NETWORK_FILE_SYSTEMS,
     dispatcher_lock,
@@ -21,10 +22,12 @@ from orchestrator.ledger.sqlite.file_locks import (
 )
 from tests.simulation.clock import EPOCH_AT
 
+HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+
 
 def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
     ledger = tmp_path / "l.db"
-    who = f"process {os.getpid()} since 2026-01-01 00:00:00 UTC"
+    who = f"process {os.getpid()} on {HOST} since 2026-01-01 00:00:00 UTC"
     with dispatcher_lock(ledger, now=EPOCH_AT):
         with pytest.raises(LedgerBusyError) as caught, dispatcher_lock(ledger, now=EPOCH_AT):
             raise AssertionError("two dispatchers at once")
@@ -35,7 +38,7 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
 
     assert holder(ledger) is None
     with dispatcher_lock(ledger, now=EPOCH_AT, doing="run captions"):
-        assert holder(ledger) == f"process {os.getpid()} (run captions) since 2026-01-01 00:00:00 UTC"
+        assert holder(ledger) == f"process {os.getpid()} on {HOST} (run captions) since 2026-01-01 00:00:00 UTC"
     with dispatcher_lock(ledger, now=EPOCH_AT):
         pass
 
@@ -58,10 +61,10 @@ def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
     process.join()
 
     assert found is not None
-    assert found.startswith(f"process {process.pid} since")
+    assert found.startswith(f"process {process.pid} on {HOST} since")
     assert holder(ledger) is None
     with dispatcher_lock(ledger, now=EPOCH_AT, doing="run captions"):
-        assert holder(ledger) == f"process {os.getpid()} (run captions) since 2026-01-01 00:00:00 UTC"
+        assert holder(ledger) == f"process {os.getpid()} on {HOST} (run captions) since 2026-01-01 00:00:00 UTC"
     with dispatcher_lock(ledger, now=EPOCH_AT):
         pass
 
@@ -138,7 +141,7 @@ def test_one_process_at_a_time_takes_in_for_a_run_and_others_are_told_who(tmp_pa
     with intake_lock(ledger, "a/b", now=EPOCH_AT), intake_lock(ledger, "another", now=EPOCH_AT):
         with pytest.raises(IntakeBusyError) as caught, intake_lock(ledger, "a/b", now=EPOCH_AT):
             raise AssertionError("two intakes of one run at once")
-        who = f"process {os.getpid()} since 2026-01-01 00:00:00 UTC"
+        who = f"process {os.getpid()} on {HOST} since 2026-01-01 00:00:00 UTC"
         assert str(caught.value) == f"{who} is reading rows for the run 'a/b'"
         with dispatcher_lock(ledger, now=EPOCH_AT):
             assert len(list(tmp_path.glob("l.db.intake-*"))) == 2, "those of living processes stay"
@@ -161,7 +164,10 @@ def test_the_lock_of_a_dead_intake_is_free_and_its_file_goes_with_the_next_engin
     process = processes.Process(target=_take_in, args=(ledger, theirs))
     process.start()
     assert ours.recv() == "held"
-    with pytest.raises(IntakeBusyError, match=f"process {process.pid} since"), intake_lock(ledger, "run", now=EPOCH_AT):
+    with (
+        pytest.raises(IntakeBusyError, match=f"process {process.pid} on {HOST} since"),
+        intake_lock(ledger, "run", now=EPOCH_AT),
+    ):
         raise AssertionError("two intakes of one run at once")
     process.kill()
     process.join()
