@@ -26,6 +26,9 @@ class WebObject:
     silent_after: list[int] = field(default_factory=list)
     """Each of the next answers comes no further than so many bytes, and its connection stays; -1: not even its status."""
 
+    answered_before: int = 0
+    """So many requests are answered before those."""
+
     piece: int = CHUNK
     """So many bytes are sent at a time."""
 
@@ -86,7 +89,8 @@ def _answer(served: WebObject, handler: BaseHTTPRequestHandler) -> None:
 def _say(
     served: WebObject, handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes, length: int
 ) -> None:
-    silent_after = served.silent_after.pop(0) if served.silent_after else None
+    is_silent = served.silent_after and len(served.asked) > served.answered_before
+    silent_after = served.silent_after.pop(0) if is_silent else None
     if silent_after == -1:
         served.stalled.set()
         served.over.wait()

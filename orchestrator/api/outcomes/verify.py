@@ -20,6 +20,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.command_requests import VerifyRequest
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.stores.object_url import asked_about
 
 PROGRESS_EVERY_S: Final = 5.0
 
@@ -100,7 +101,7 @@ async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> tuple[Run | N
     output = str(request.output.absolute())
     known, told = await _written_to(ledger, output)
     run = known if request.name is None and known is not None else await run_named(ledger, request.name)
-    _check_files(request, run.name)
+    await asked_about(lambda: _check_files(request, run.name), request.output, request.errors)
     return run, told if known is not None and known.id == run.id else Writing()
 
 

@@ -62,6 +62,11 @@ class Reader(Protocol):
     def __iter__(self) -> Iterator[Written]: ...
 
     @property
+    def is_errors(self) -> bool:
+        """Whether it is one of errors."""
+        ...
+
+    @property
     def needs_input(self) -> bool:
         """Whether something of the inputs stands in the rows; known once the first one was read."""
         ...
@@ -113,6 +118,10 @@ class _Formed:
             self._form = _form(names, is_errors=self._form.is_errors)
             self._columns = self._form.columns
             self._fits = [column.name for column in self._columns.all] == names
+
+    @property
+    def is_errors(self) -> bool:
+        return self._form.is_errors
 
     @property
     def needs_input(self) -> bool:

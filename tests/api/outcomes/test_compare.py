@@ -26,10 +26,12 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.settings.command_requests import ResultsRequest, VerifyRequest
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.words_and_defaults import Include, ResultOrder
+from orchestrator.stores.object_url import location_of
 from tests.factories import SETTINGS, S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.run import run
+from tests.stores.web_server import WebObject, serving
 
 JOBS = 8
 RESULTS, ERRORS = (1, 3, 4, 6, 7), (2, 5)
@@ -237,6 +239,31 @@ def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folde
 
     run(known)
     assert verified(folder).ok, "it was written to that file last"
+
+
+@pytest.mark.anyio
+async def test_a_store_that_says_nothing_holds_up_nothing_else_whatever_is_asked_of_it(folder: Path) -> None:
+    data = (folder / "out").read_bytes()
+
+    async def verified_there(url: str) -> Verification:
+        request = VerifyRequest(ledger=folder / "db", name="run", output=location_of(url), errors=folder / "err")
+        return await verify(request, lambda *_: None)
+
+    async def is_heard(answered_before: int) -> None:
+        with serving(WebObject(data, silent_after=[-1] * 9, answered_before=answered_before)) as silent:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(verified_there, silent.url)
+                await anyio.to_thread.run_sync(silent.stalled.wait)
+                silent.silent_after.clear()
+                silent.over.set()
+                tasks.cancel_scope.cancel()
+
+    with serving(WebObject(data)) as served:
+        assert (await verified_there(served.url)).ok
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            for number in range(len(served.asked)):
+                group.start_soon(is_heard, number)
 
 
 def test_an_exported_file_is_known_with_its_run_and_its_filter(folder: Path) -> None:
