@@ -21,7 +21,7 @@ from orchestrator.cli.framework.dashboard_child import spelled_out
 from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.help.command_screens import front_page, install_help
 from orchestrator.cli.help.help_command import add_help
-from orchestrator.cli.help.mistakes import advice
+from orchestrator.cli.help.mistakes import advice, what_is_wrong
 from orchestrator.cli.monitoring import MONITORING
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
@@ -56,7 +56,7 @@ class _Commands(TyperGroup):
         except typer.TyperException as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 streams.pass_on(f"{error.format_message()}\n".encode())
-            elif message := error.format_message().strip():
+            elif message := what_is_wrong(error):
                 streams.complain(f"{message}{_hint(error)}")
             code = error.exit_code
         except Exception as error:  # noqa: BLE001  outside of a command's own guard: all that is left is to tell

@@ -7,6 +7,21 @@ from typing import Any, Final
 _COMMANDS_NAMED: Final = 3
 
 
+def what_is_wrong(error: Any) -> str:
+    """What is wrong, in a sentence: of a command that lacks several of its parts all of them."""
+    lacking = _lacking(error)
+    if not lacking[1:]:
+        return str(error.format_message()).strip()
+    return f"Missing {', '.join(f'{param.param_type_name} {param.get_error_hint()}' for param in lacking)}."
+
+
+def _lacking(error: Any) -> list[Any]:
+    """What has to be given and is not, where `error` says so of one: what was given was looked at before."""
+    if type(error).__name__ != "MissingParameter" or error.ctx is None:
+        return []
+    return [param for param in error.ctx.command.params if param.required and param.name not in error.ctx.params]
+
+
 def advice(error: Any) -> str:
     """What may have been meant, a line for each; empty where nobody knows."""
     flag = getattr(error, "option_name", None)

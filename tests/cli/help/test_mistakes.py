@@ -1,4 +1,4 @@
-"""A command line that cannot be understood is answered with what may have been meant."""
+"""A command line that cannot be understood is answered with what may have been meant, and one that lacks something with all of it."""
 
 import pytest
 
@@ -17,6 +17,11 @@ from tests.cli.command_line import call
         ),
         (("--ledger", "x", "status"), "flags stand behind the command, as in: orchestrator COMMAND --ledger ..."),
         (("stauts",), "Did you mean 'status'"),
+        (
+            ("templates", "save", "--image", "me/x"),
+            "Missing argument 'NAME', option '--container-disk'.",
+        ),
+        (("templates", "save", "x", "--container-disk", "9"), "Missing option '--image'."),
     ],
 )
 def test_the_nearest_or_where_it_is(words: tuple[str, ...], advice: str) -> None:
