@@ -25,6 +25,7 @@ from orchestrator.emulator.account.pod_records import (
     Ssh,
     SshEndpoint,
 )
+from orchestrator.emulator.contract.gpu_catalog import GPU_USD, VCPU_USD
 from orchestrator.units import SECOND_US
 
 SSH_PROXY = "ssh.emulator.invalid"
@@ -47,13 +48,6 @@ _SAID: Mapping[PodPhase, str] = {
     PodPhase.ERROR: "pod failed",
 }
 """What the log has of each change of status; in the service's own words it says more."""
-
-
-class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """USD per hour. The catalog of the service is not shown, so every type costs the same."""
-
-    gpu: float = 0.5
-    vcpu: float = 0.03
 
 
 class PodState(msgspec.Struct, kw_only=True):
@@ -103,7 +97,7 @@ class PodState(msgspec.Struct, kw_only=True):
         del self.log[:-TAIL_MAX]
 
 
-def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:
+def record_of(pod: PodState, now: int) -> PodRecord:
     """What a client sees of `pod` at `now`."""
     computing = pod.status in COMPUTING
     running = pod.status is PodPhase.RUNNING
@@ -130,7 +124,7 @@ def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:
         ssh=Ssh(proxy=_proxy(pod), direct=_direct(ports)),
         cluster=pod.cluster,
         template=pod.template,
-        cost=_cost(pod, prices) if computing else 0.0,
+        cost=_cost(pod) if computing else 0.0,
         locked=pod.locked,
         global_networking=_networking(pod),
         runtime=_runtime(pod, ports, now) if running else None,
@@ -152,10 +146,10 @@ def _cpu(wish: PodCpuBody | Omitted) -> Cpu | Omitted:
     return Cpu(id=wish.id, vcpu_count=wish.vcpu_count, memory=MEMORY_GB_PER_VCPU * wish.vcpu_count)
 
 
-def _cost(pod: PodState, prices: Prices) -> float:
+def _cost(pod: PodState) -> float:
     gpus = 0 if isinstance(pod.gpu, Omitted) else pod.gpu.count
     vcpus = 0 if isinstance(pod.cpu, Omitted) else pod.cpu.vcpu_count
-    return round(gpus * prices.gpu + vcpus * prices.vcpu, 4)
+    return round(gpus * GPU_USD[pod.cloud] + vcpus * VCPU_USD, 4)
 
 
 def _proxy(pod: PodState) -> SshEndpoint | None:

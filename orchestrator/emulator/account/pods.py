@@ -41,7 +41,7 @@ from orchestrator.emulator.account.pod_records import (
     PodRecord,
     PodVerb,
 )
-from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
+from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, record_of
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
 from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
@@ -73,7 +73,6 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
     """False: creation is answered 402."""
     disk: int = 20
     """GB, where neither body nor template says."""
-    prices: Prices = Prices()
     callers: Mapping[str, Caller] | None = None
     """Who each key stands for; None has every key that the emulator takes be one user's."""
     quotas: Mapping[str, Quota] = QUOTAS
@@ -317,7 +316,7 @@ class PodWorld:
             self.on_stop(pod.id)
 
     def _record(self, pod: PodState, now: int) -> PodRecord:
-        return record_of(pod, self.settings.prices, now)
+        return record_of(pod, now)
 
 
 def _counted(gpu: PodGpuCreateBody | Omitted, settings: PodSettings) -> PodGpuBody | Omitted:

@@ -8,6 +8,7 @@ words of the other.
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
+from typing import Final
 
 POOLS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -48,6 +49,13 @@ def in_pools(choices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return pools, tuple(each for pool in pools for each in POOLS.get(pool, ()) if each not in wanted)
 
 
+GPU_USD: Mapping[str, float] = MappingProxyType({"SECURE": 1.0, "COMMUNITY": 0.8})
+"""What an hour of any GPU of a pod costs, by the cloud that it is in."""
+
+VCPU_USD: Final = 0.03
+"""What an hour of a vCPU costs."""
+
+
 def gpu_type_records() -> list[dict[str, object]]:
     """The catalog as it is shown."""
     return [
@@ -59,7 +67,7 @@ def gpu_type_records() -> list[dict[str, object]]:
             "memory": int(pool.split("_")[1]),
             "secure": True,
             "community": True,
-            "price": {"secure": 1.0, "community": 0.8, "serverless": 1.2},
+            "price": {"secure": GPU_USD["SECURE"], "community": GPU_USD["COMMUNITY"], "serverless": 1.2},
             "maxCount": {"secure": 8, "community": 8},
         }
         for pool, types in POOLS.items()
@@ -99,7 +107,7 @@ def cpu_type_records() -> list[dict[str, object]]:
             "group": group,
             "vcpu": {"min": 2, "max": 32},
             "ramGbPerVcpu": memory,
-            "price": {"securePerVcpu": 0.03, "serverlessPerVcpu": 0.04},
+            "price": {"securePerVcpu": VCPU_USD, "serverlessPerVcpu": 0.04},
         }
         for each, (group, memory) in FLAVORS.items()
     ]

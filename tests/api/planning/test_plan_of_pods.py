@@ -46,11 +46,11 @@ def test_what_pods_did_before_tells_of_those_to_come_and_the_file_tells_the_pric
     assert (found.executions_known, round(found.execution_s)) == (40, 2)
     assert 5 <= found.pods.start_s < 20
     assert found.pods.start_from == "as the latest 2 took"
-    assert found.pods.price_per_hour == 0.5
+    assert found.pods.price_per_hour == 1.0
     assert found.workers_from.endswith("at once at each of 2 pods, as was seen")
     assert found.finish_s is not None
     assert found.cost is not None
-    assert abs(found.cost.likely - 2 * 0.5 * found.finish_s / 3600) < 0.001
+    assert abs(found.cost.likely - 2 * 1.0 * found.finish_s / 3600) < 0.001
     said = planned(place, jobs=1, pod_template=replace(TEMPLATE, price_per_hour=0.7))
     assert said.pods is not None
     assert (said.pods.count, said.pods.price_per_hour, said.pods.price_from) == (1, 0.7, "as the pod template says")

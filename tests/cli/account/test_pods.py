@@ -68,9 +68,9 @@ def test_list_is_a_table_with_what_it_costs() -> None:
     listed = shell("list")
     lines = [line.split() for line in listed.stdout.splitlines()]
     assert lines[0] == ["id", "name", "status", "hardware", "image", "$/h"]
-    assert lines[3] == [gpu, "trainer", "RUNNING", "1", "x", "NVIDIA", "L4", "img:1", "0.500"]
+    assert lines[3] == [gpu, "trainer", "RUNNING", "1", "x", "NVIDIA", "L4", "img:1", "1.000"]
     assert lines[2] == [cpu, "web\\x1b", "RUNNING", "4", "vCPU", "cpu3c", "img:1", "0.120"]
-    assert listed.stdout.splitlines()[-1] == "2 pods, $0.620 an hour"
+    assert listed.stdout.splitlines()[-1] == "2 pods, $1.120 an hour"
     assert (listed.exit_code, listed.stderr) == (0, "")
 
 

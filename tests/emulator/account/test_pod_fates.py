@@ -27,7 +27,7 @@ def test_without_a_fault_a_pod_runs_and_listens() -> None:
 def test_one_that_is_stuck_never_runs_and_can_be_stopped() -> None:
     stuck = pod(Faults(stuck_pod=1.0))
     stuck.clock.forward(100_000)
-    assert (stuck.get().status, stuck.get().cost) == (PodPhase.PROVISIONING, 0.5)
+    assert (stuck.get().status, stuck.get().cost) == (PodPhase.PROVISIONING, 1.0)
     stuck.act(PodVerb.STOP)
     assert stuck.get().status is PodPhase.EXITED
 

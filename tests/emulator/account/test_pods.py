@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.emulator.account.pod_records import VALID_ACTIONS, ClusterRecord, PodPhase, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ProblemRefusal
+from orchestrator.emulator.contract.gpu_catalog import GPU_USD
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, T0
 from tests.emulator.pod_worlds import ME, SLOW, World, creation, in_status, running, seen
 
@@ -204,7 +205,8 @@ def test_a_gpu_pod_shows_the_total_of_its_gpus() -> None:
     assert record["gpu"] == {"id": "NVIDIA L4", "count": 2, "vcpuCount": 16.0, "memory": 128.0}
     assert "cpu" not in record
     assert record["runtime"]["gpus"] == [{"util": 0, "memoryUtil": 0}] * 2
-    assert record["cost"] == 1.0
+    assert record["cost"] == 2 * GPU_USD["SECURE"]
+    assert seen(running(cloud="COMMUNITY").get())["cost"] == GPU_USD["COMMUNITY"]
 
 
 def test_the_machine_comes_with_the_end_of_provisioning_and_is_kept_while_stopped() -> None:
