@@ -151,7 +151,7 @@ class WebhookInbox:
         if not completes(notice) or notice.key in self._validations:
             return False
         if in_chunk:  # each of its rows may want its part, once it is known what the service calls it
-            return job.state is not State.UNCERTAIN
+            return job.state is not State.UNCERTAIN or job.submission != notice.submission
         return is_legal(job.state, Event.COMPLETED) and self._validators.is_needed(job.run)  # else it is no result
 
     def _is_early(self, notice: Notice, job: Job) -> bool:

@@ -116,6 +116,24 @@ async def test_what_was_given_up_and_ends_all_the_same_is_not_executed_again(tmp
         assert await audited(p.ledger) == []
 
 
+async def test_rows_that_wait_take_a_late_result_also_while_the_first_of_them_is_on_its_way_again(
+    tmp_path: Path,
+) -> None:
+    answers = in_turn(says("IN_QUEUE", "r-1"), CUT, Reply(429, headers={"retry-after": "900"}))
+    transport = Scripted(run=answers, status=says("FAILED", error="boom"))
+    async with process(tmp_path / "db", transport, jobs=4, settings=SMALL, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 4)
+        submission = await submission_of(p)
+        await p.until_event(lambda step: step.event is Event.DEFERRED)
+        assert [(await p.job(n)).state for n in (1, 2, 3, 4)] == [State.UNCERTAIN] * 2 + [State.QUEUED] * 2
+        await tell(p, submission, done(Asked(0.0, "run", "r-1", b"")))
+        await p.until(State.SUCCEEDED, 2)
+        assert [(await p.job(n)).state for n in (1, 2)] == [State.UNCERTAIN] * 2, "of what is sent again nobody knows"
+        assert {row.custom_id for row in await p.results()} == {"job-3", "job-4"}
+        assert (await p.events(4))[-1].text == LATE
+
+
 async def test_the_rows_that_go_first_go_alone(tmp_path: Path) -> None:
     handler = Handler()
     async with at_work(tmp_path, handler, rows=34, settings=replace(CHUNKS, canary=Canary(rows=2))) as (p, _):

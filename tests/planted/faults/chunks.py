@@ -114,6 +114,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(TROUBLES + "test_what_was_given_up_and_ends_all_the_same_is_not_executed_again",),
     ),
     Fault(
+        name="rows that wait take no late result of their chunk while its first one is on its way again",
+        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_validated",
+        old="job.state is not State.UNCERTAIN or job.submission != notice.submission",
+        new="job.state is not State.UNCERTAIN",
+        tests=(TROUBLES + "test_rows_that_wait_take_a_late_result_also_while_the_first_of_them_is_on_its_way_again",),
+    ),
+    Fault(
         name="the time of a chunk counts for each of its rows",
         path="orchestrator/core/chunks/chunk_steps.py::share_of",
         old="return replace(record, execution_ms=whole * (place + 1) // rows - whole * place // rows)",
