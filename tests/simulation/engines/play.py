@@ -22,8 +22,8 @@ from orchestrator.units import DAY_US, SECOND_US
 from tests.simulation.console import Console
 from tests.simulation.engines.blocked import Onlooker, looking_at
 from tests.simulation.engines.books import copy_books, owners_of, watch_owners
+from tests.simulation.engines.door import Lines
 from tests.simulation.engines.facts import EVERY_US, EnginesFacts, Sent
-from tests.simulation.engines.line import Lines
 from tests.simulation.engines.plan import Befalls, EnginesPlan, Trouble
 from tests.simulation.engines.process import Ground, ServerProcess
 from tests.simulation.facts import Facts, RunFacts

@@ -18,8 +18,8 @@ from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import STILL, ProcessClock
+from tests.simulation.engines.door import Door, Lines
 from tests.simulation.engines.facts import Known
-from tests.simulation.engines.line import Door, Lines
 from tests.simulation.loop import running_loop
 from tests.simulation.plan import Crash
 from tests.simulation.process import Machine, Process

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.ledger.postgres.connection import LineBounds
 from tests.postgres.databases import Databases
 from tests.simulation.engines.blocked import Onlooker, looking_at
-from tests.simulation.engines.line import LOST_S, Door, Lines
+from tests.simulation.engines.door import LOST_S, Door, Lines
 from tests.simulation.loop import PART, running_loop
 from tests.simulation.run import run_until_crash
 
