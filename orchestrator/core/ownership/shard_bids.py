@@ -17,6 +17,9 @@ ASK_US: Final = 30 * SECOND_US
 """A process that has fewer than another one asks for a shard each so often: each that goes over stands still for a
 moment."""
 
+LET_GO_US: Final = 15 * SECOND_US
+"""A shard that nothing needs any more is kept for so long: what follows upon a run is often at the same endpoint."""
+
 FEWER: Final = 2
 """By so many: with one less between them nobody gains anything."""
 
@@ -32,6 +35,9 @@ class Shard(NamedTuple):
     wanted_by: int | None = None
     """The process that gets it next."""
 
+    is_needed: bool = True
+    """Whether anything is to be done there; the keeper's always is."""
+
 
 class Pair(NamedTuple):
     """Two shards that have come to be one: a run has endpoints of both."""
@@ -44,7 +50,7 @@ class Merging(NamedTuple):
     """What the owner of the lower one of each pair has to do."""
 
     take: list[int]
-    """What nobody has, and is to become part of one of its own."""
+    """What nobody has, and is to become one with one of its own."""
 
     ask_for: list[int]
     """What others have."""
@@ -59,6 +65,8 @@ def merging(me: int, shards: Iterable[Shard], pairs: Iterable[Pair]) -> Merging:
     """
     owners, found = {each.number: each.owner for each in shards}, Merging([], [], [])
     for pair in pairs:
+        if owners.get(pair.low) is None and owners.get(pair.high) == me:
+            found.take.append(pair.low)
         if owners.get(pair.low) == me:
             match owners.get(pair.high):
                 case None:
@@ -77,11 +85,12 @@ class ShardBids:
         self._me = me
         self._can = can
         self._free_since: dict[int, int] = {}
+        self._idle_since: dict[int, int] = {}
         self._asked_at: int | None = None
 
     def to_take(self, shards: Collection[Shard], others: Collection[int], at: int) -> list[int]:
         """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
-        free = [each for each in shards if each.owner is None and self._can(each.number)]
+        free = [each for each in shards if self._is_free(each)]
         self._free_since = {each.number: self._free_since.get(each.number, at) for each in free}
         unwanted = sorted(each.number for each in free if each.wanted_by is None)
         held = _held(shards)
@@ -108,11 +117,21 @@ class ShardBids:
         """Those that are ours and that one of the others asks for."""
         return [each.number for each in shards if each.owner == self._me and each.wanted_by in others]
 
+    def to_let_go(self, shards: Iterable[Shard], at: int) -> list[int]:
+        """Those that are ours at that time, and that nothing has needed for a while."""
+        idle = [each.number for each in shards if each.owner == self._me and not _is_needed(each)]
+        self._idle_since = {number: self._idle_since.get(number, at) for number in idle}
+        return [number for number in idle if at - self._idle_since[number] >= LET_GO_US]
+
     def _is_free(self, shard: Shard) -> bool:
-        return shard.owner is None and self._can(shard.number)
+        return shard.owner is None and _is_needed(shard) and self._can(shard.number)
 
     def _may_ask_for(self, shard: Shard) -> bool:
         return shard.wanted_by is None and shard.number != KEEPERS and self._can(shard.number)
+
+
+def _is_needed(shard: Shard) -> bool:
+    return shard.is_needed or shard.number == KEEPERS
 
 
 def _held(shards: Iterable[Shard]) -> Counter[int | None]:

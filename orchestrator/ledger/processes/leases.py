@@ -14,6 +14,7 @@ from orchestrator.core.ownership.shard_bids import Pair, Shard
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.processes.processes import ProcessNumber, statement_of
+from orchestrator.ledger.processes.shard_needs import ShardNeeds, shard_needs
 
 OWNER: Final = statement_of("""
 SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
@@ -26,14 +27,11 @@ INSERT INTO leases (shard) SELECT shard FROM (SELECT 0 AS shard UNION SELECT coa
 WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING
 """
 _ALL: Final = "SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases ORDER BY shard"
-_PAIRS: Final = """
-SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
-  SELECT coalesce(a.shard_id, a.id) AS one, coalesce(b.shard_id, b.id) AS other
-  FROM run_endpoints JOIN runs ON runs.id = run_id
-  JOIN endpoints a ON a.id = runs.endpoint_id JOIN endpoints b ON b.id = run_endpoints.endpoint_id
-) used WHERE one <> other ORDER BY low, high
-"""
+
 _MERGE: Final = "UPDATE endpoints SET shard_id = $1 WHERE coalesce(shard_id, id) = $2"
+_LEFT_BY_EITHER: Final = """
+UPDATE leases SET left_at = greatest(left_at, (SELECT left_at FROM leases WHERE shard = $2)) WHERE shard = $1
+"""
 _BOTH: Final = statement_of(
     "SELECT shard FROM leases, ({this}) AS me WHERE owner = me.id AND shard IN ($3, $4) FOR UPDATE OF leases"
 )
@@ -135,9 +133,9 @@ class Leases:
         row = await self._driver.fetchrow(OWNER)
         return None if row is None else LedgerOwner(**row)
 
-    async def pairs(self) -> list[Pair]:
-        """The shards that have come to be one, because runs have endpoints of both."""
-        return [Pair(*row) for row in await self._driver.fetch(_PAIRS)]
+    async def needs(self) -> ShardNeeds:
+        """What there is to do for owners."""
+        return await shard_needs(self._driver)
 
     async def merge(self, process: ProcessNumber, pair: Pair) -> bool:
         """Makes one shard of two; False where not both are ours."""
@@ -145,6 +143,7 @@ class Leases:
             mine = await self._driver.fetch(_BOTH, process.id, process.mark, *pair)
             if len(mine) == len(pair):
                 await self._driver.execute(_MERGE, *pair)
+                await self._driver.execute(_LEFT_BY_EITHER, *pair)
                 await self._driver.execute(_REMOVE, pair.high)
         return len(mine) == len(pair)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.core.ownership.beat_watch import BeatWatch
-from orchestrator.core.ownership.shard_bids import Pair
 from orchestrator.ledger.processes.leases import LeaseRow
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process
@@ -21,9 +20,6 @@ class LedgerSighting(NamedTuple):
 
     processes: Mapping[int, Process]
     """By their numbers."""
-
-    pairs: Sequence[Pair]
-    """The shards that have come to be one."""
 
 
 class Lookout:
@@ -68,4 +64,4 @@ class Lookout:
         async with self._line.asking() as asked:
             leases = await asked.leases.all()
             processes = {each.id: each for each in await asked.processes.all()}
-            return LedgerSighting(leases, processes, await asked.leases.pairs())
+            return LedgerSighting(leases, processes)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,11 @@ from orchestrator.ledger.processes.lookout import LedgerSighting, Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, Membership, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessName
+from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
+
+ASKED_SHARE: Final = 20
+"""What took so long to answer is asked again after so many times that."""
 
 
 class ShardOwner:
@@ -30,6 +35,8 @@ class ShardOwner:
         self._since: dict[TakenShard, int] = {}
         """The shards that it has, and since when."""
 
+        self._needs = ShardNeeds()
+        self._needs_due_at = 0
         self.endpoints_left = EndpointsLeft()
         self.loop = asyncio.get_running_loop()
 
@@ -76,6 +83,18 @@ class ShardOwner:
         seen = await self._lookout.look(self.number)
         self._has(lease.as_taken for lease in seen.leases if lease.owner == self.number)  # whatever it was told
         return seen
+
+    async def needs(self, *, anew: bool = False) -> ShardNeeds:
+        """What there is to do, as it was a moment ago at most, unless it takes long to find out: `anew`, as it is now.
+        Raises what the driver does.
+        """
+        began_at = self._elapsed()
+        if anew or began_at >= self._needs_due_at:
+            async with self._line.asking() as asked:
+                self._needs = await asked.leases.needs()
+            now = self._elapsed()
+            self._needs_due_at = now + ASKED_SHARE * (now - began_at)
+        return self._needs
 
     async def take(self, shards: Iterable[int]) -> None:
         """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then."""

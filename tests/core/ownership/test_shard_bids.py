@@ -10,6 +10,7 @@ from orchestrator.core.ownership.shard_bids import (
     FEWER,
     KEEPERS,
     LEFT_OVER_US,
+    LET_GO_US,
     Merging,
     Pair,
     Shard,
@@ -104,7 +105,19 @@ def test_whoever_has_the_lower_one_of_a_pair_gets_the_other_and_makes_one_of_the
     shards = [Shard(1, A), Shard(2, B), Shard(3, None), Shard(4, A), Shard(5, B)]
     pairs = [Pair(1, 2), Pair(1, 3), Pair(1, 4), Pair(2, 5), Pair(3, 5)]
     assert merging(A, shards, pairs) == Merging(take=[3], ask_for=[2], merge=[Pair(1, 4)])
-    assert merging(B, shards, pairs) == Merging(take=[], ask_for=[], merge=[Pair(2, 5)])
+    assert merging(B, shards, pairs) == Merging(take=[3], ask_for=[], merge=[Pair(2, 5)])
+
+
+def test_where_nothing_is_to_be_done_nobody_bids_and_whoever_has_it_lets_go_of_it_after_a_while() -> None:
+    bids = ShardBids(A, everything)
+    idle = [Shard(KEEPERS, None, is_needed=False), Shard(1, None, is_needed=False), Shard(2, None)]
+    assert bids.to_take(idle, [], NOW) == [KEEPERS, 2]
+    assert bids.to_ask_for([idle[1], Shard(2, B), Shard(3, B)], [B], NOW) == 3
+    held = [Shard(KEEPERS, A, is_needed=False), Shard(1, A, is_needed=False), Shard(2, A), Shard(3, B, is_needed=False)]
+    assert bids.to_let_go(held, NOW) == bids.to_let_go(held, NOW + LET_GO_US - 1) == []
+    assert bids.to_let_go(held, NOW + LET_GO_US) == [1]
+    assert bids.to_let_go([Shard(1, A)], NOW + LET_GO_US) == [], "a run has come"
+    assert bids.to_let_go(held, NOW + LET_GO_US) == []
 
 
 @given(

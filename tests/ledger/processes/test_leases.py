@@ -175,9 +175,9 @@ async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
     await leases.all()
-    assert await leases.pairs() == []
+    assert (await leases.needs()).pairs == []
     await driver.execute(A_RUN_OF_TWO)
-    [pair] = await leases.pairs()
+    [pair] = (await leases.needs()).pairs
     assert pair == Pair(low=1, high=2)
     first, second = [await joins(driver, each) for each in (FIRST, SECOND)]
     await leases.take(first, [1])
@@ -190,8 +190,25 @@ async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_
     assert await leases.merge(first, pair)
 
     assert [(lease.shard, lease.owner) for lease in await leases.all()] == [(0, None), (1, first.id)]
-    assert await leases.pairs() == []
+    assert (await leases.needs()).pairs == []
     assert not await leases.merge(first, pair), "once more"
+
+
+async def test_of_shards_that_become_one_it_stays_known_that_an_owner_of_either_has_died(connect: Connect) -> None:
+    driver, other = await connect(FIRST.mark), await connect(SECOND.mark)
+    leases = await leases_with_endpoints(driver)
+    await leases.all()
+    dead, number = await joins(driver, FIRST), await joins(other, SECOND)
+    await leases.take(dead, [2])
+    [process] = [each for each in await Processes(other).all() if each.id == dead.id]
+    assert await Processes(other).declare_dead(process)
+    leases = Leases(other)
+    await leases.take(number, [1, 2])
+    assert [lease.left_at is None for lease in await leases.all()] == [True, True, False]
+
+    assert await leases.merge(number, Pair(1, 2))
+
+    assert [lease.left_at is None for lease in await leases.all()] == [True, False]
 
 
 async def test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new(connect: Connect) -> None:

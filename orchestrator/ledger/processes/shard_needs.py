@@ -1,0 +1,83 @@
+"""Which shards of a ledger on a server need an owner, and which have come to be one.
+
+Nobody has to own an endpoint where nothing is left to be done: there may be years of them.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.ownership.shard_bids import Pair
+from orchestrator.ledger.postgres.connection import Driver
+from orchestrator.ledger.schema.job_tables import AT_SERVICE
+
+_AT_SERVICE: Final = sorted(AT_SERVICE)
+_UNFINISHED: Final = sorted(set(State) - TERMINAL)
+_PLACES: Final = """
+WITH counted AS (
+  SELECT run_id, bool_or(name = ANY($1::text[])) AS is_at_service FROM counts
+  WHERE n > 0 AND name = ANY($2::text[]) GROUP BY run_id
+), at_work AS (
+  SELECT id, endpoint_id FROM runs LEFT JOIN counted ON run_id = id
+  WHERE (intake_accepted > 0 AND run_id IS NOT NULL AND (is_released = 0 OR is_at_service))
+    OR id IN (SELECT run_id FROM commands WHERE done_at IS NULL)
+    OR id IN (SELECT run FROM pod_leases WHERE ended_at IS NULL)
+), needed AS (
+  SELECT endpoint_id FROM at_work
+  UNION SELECT run_endpoints.endpoint_id FROM run_endpoints JOIN at_work ON id = run_id
+  UNION SELECT endpoint_id FROM submissions WHERE cancel_at IS NOT NULL
+  UNION SELECT endpoint_id FROM batches WHERE ended_at IS NULL
+  UNION SELECT endpoint_id FROM loans
+)
+SELECT id AS endpoint, coalesce(shard_id, id) AS shard, endpoint AS name,
+  id IN (SELECT endpoint_id FROM needed) AS is_needed
+FROM endpoints ORDER BY id
+"""
+_PAIRS: Final = """
+SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
+  SELECT coalesce(a.shard_id, a.id) AS one, coalesce(b.shard_id, b.id) AS other
+  FROM run_endpoints JOIN runs ON runs.id = run_id
+  JOIN endpoints a ON a.id = runs.endpoint_id JOIN endpoints b ON b.id = run_endpoints.endpoint_id
+) used WHERE one <> other ORDER BY low, high
+"""
+
+
+class ShardPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint, as part of a shard."""
+
+    endpoint: int
+    shard: int
+    name: str
+    """What the service calls it."""
+
+    is_needed: bool
+    """Whether anything is to be done there: a run uses it that has something to do and that nobody has released, or to
+    which a command waits; jobs may be at the service, or are to be cancelled there; a pod or workers are paid for.
+    """
+
+
+class ShardNeeds(NamedTuple):
+    """What there is to do for the owners of shards."""
+
+    places: Sequence[ShardPlace] = ()
+    """All endpoints that runs have ever used."""
+
+    pairs: Sequence[Pair] = ()
+    """The shards that have come to be one, because runs have endpoints of both."""
+
+    @property
+    def shards(self) -> set[int]:
+        """Those where anything is to be done."""
+        return {place.shard for place in self.places if place.is_needed}
+
+    def of(self, shard: int) -> list[ShardPlace]:
+        """The endpoints that are in `shard`."""
+        return [place for place in self.places if place.shard == shard]
+
+
+async def shard_needs(driver: Driver) -> ShardNeeds:
+    """What there is to do now. Raises what the driver does."""
+    places = [ShardPlace(**row) for row in await driver.fetch(_PLACES, _AT_SERVICE, _UNFINISHED)]
+    return ShardNeeds(places, [Pair(*row) for row in await driver.fetch(_PAIRS)])
