@@ -24,7 +24,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.engine.runtime.subscribers import StepSubscribers, Subscribers
 from orchestrator.engine.runtime.work_groups import WorkGroups
-from orchestrator.errors import DeposedError, StorageError
+from orchestrator.errors import DeposedError, StorageError, UsageError
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -142,7 +142,10 @@ class Engine:
     async def learn(self) -> Recovered:
         """Learns which runs there are, and begins to collect for those whose service can be reached."""
         for run in await self.runs.learn_all():
-            await self.endpoints.reach(run)
+            try:
+                await self.endpoints.reach(run)
+            except UsageError as error:  # another engine may have that endpoint
+                self.host.hold(run, error)
         return await self._begin_endpoints()
 
     async def _begin_endpoints(self) -> Recovered:

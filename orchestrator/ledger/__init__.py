@@ -13,6 +13,7 @@ from orchestrator.ledger.locks import (
     holding_ledger,
     is_locked_here,
     refuse_abandoned,
+    sharing_ledger,
 )
 from orchestrator.ledger.opening import (
     command_ledger,
@@ -67,6 +68,7 @@ __all__ = [
     "read_ledger",
     "refuse_abandoned",
     "refuse_other_webhook_key",
+    "sharing_ledger",
     "this_boot",
     "webhook_key_of",
     "who_and_since",

@@ -2,13 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.sites import site_of
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 
 if TYPE_CHECKING:
+    from orchestrator.ledger.processes.shard_owner import ShardOwner
+    from orchestrator.ledger.processes.this_process import ThisProcess
     from orchestrator.ledger.sites.sites import AnyConnect
 
 
@@ -24,6 +26,27 @@ async def holding_ledger(
     """
     async with site_of(ledger).holding(now=now, doing=doing, stands_by=stands_by):
         yield
+
+
+@asynccontextmanager
+async def sharing_ledger(
+    ledger: LedgerUrl,
+    *,
+    doing: str,
+    stands_by: StandsBy,
+    connect: "AnyConnect | None" = None,
+    here: "ThisProcess | None" = None,
+) -> AsyncIterator["ShardOwner"]:
+    """This process, or the one `here`, is one of those that work on the ledger while the block runs. Where it is to be
+    brought to this program's schema first, whoever works on it is waited for; `stands_by` is called with that one.
+
+    Raises `LedgerBusyError` where there are too many, and `UsageError` where nobody can.
+    """
+    from orchestrator.ledger.sites.shared_site import sharing_server  # noqa: PLC0415  with it comes what few need
+
+    given: Any = connect
+    async with sharing_server(ledger, doing=doing, stands_by=stands_by, connect=given, here=here) as owner:
+        yield owner
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ OF_SERVERS: Final = (
         number="G16",
         title="one process sends, and another takes its place",
         text=(
-            "Of all that `serve` a ledger on a server, one works and the others stand by. Whoever is killed, stopped, or cut "
+            "Of all that `serve` a ledger on a server, one works at each endpoint. Whoever is killed, stopped, or cut "
             "off from the ledger is followed within 10 seconds, whatever the clocks say; whoever is asked to stop, within two "
             "seconds of its last answers. After its successor's first request none of it leaves any more, also where it was "
             "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash; "

@@ -211,8 +211,8 @@ def test_who_could_not_take_a_place_by_its_webhook_key_does_not_stand_by(
     assert refused.exit_code == 2, refused
     assert "could not take its place; copy it from where it was made" in refused.stderr
     beside = desk.start(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "5e" * 32})
-    beside.until_said("stands by")
-    at_work.signal(signal.SIGTERM)
     beside.until_said("serving")
+    at_work.signal(signal.SIGTERM)
+    beside.until_said("schedules and flows: served by this process")
     beside.signal(signal.SIGTERM)
     assert [each.ended().exit_code for each in (at_work, beside)] == [0, 0]

@@ -107,7 +107,7 @@ def test_what_is_composed_works_and_one_that_serves_may_be_stopped(
     one, dashboard = composed.start("one"), composed.start("dashboard", **{"0.0.0.0:8901": "127.0.0.1:0"})
     one.until_said("serving")
     two = composed.start("two")
-    two.until_said("stands by")
+    two.until_said("serving")
     dashboard.until_said("http://127.0.0.1:")
 
     words = ["ep1" if word == "ID" else word for word in of_header("run")]
@@ -115,7 +115,7 @@ def test_what_is_composed_works_and_one_that_serves_may_be_stopped(
     run.give(lines_of({"custom_id": f"row-{n}", "n": n} for n in range(60)))
     service.wait("accepted", 15)
     one.signal(signal.SIGTERM)
-    two.until_said("serving")
+    two.until_said("schedules and flows: served by this process")
     ended = run.ended()
     assert ended.exit_code == 0, ended
     results = composed.start("commands", *of_header("results")).ended()

@@ -9,17 +9,16 @@ import anyio
 from orchestrator.api.flows.apply import apply
 from orchestrator.api.foreground.run_log import log_of, written
 from orchestrator.api.hosting.host import Host, host_of
+from orchestrator.api.hosting.served_runs_news import ServedRunsNews
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs import start_and_stop_texts
-from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.text.wording import counted
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import DeposedError, leading
+from orchestrator.errors import leading
 from orchestrator.ledger import accept_lost_commits, read_ledger, refuse_other_webhook_key
-from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
@@ -30,8 +29,6 @@ ACCEPTED: Final = (
     "its server has lost what it had confirmed; the work goes on with what it has, and what was sent meanwhile may be"
     " sent, and paid, again"
 )
-LOOK_S = 1.0
-"""How often to look whether a run has been taken on or has ended, to tell of it."""
 
 
 async def serve(
@@ -45,8 +42,8 @@ async def serve(
     """Sends and collects for all runs of a ledger, those included that other processes take in meanwhile, until `stop`
     is set, and has what is `alongside` work with the engine. Returns how every run stands then.
 
-    Where another process works on a ledger on a server, it stands by, and takes the place of that one once it is gone;
-    should another one take its own, it stands by again.
+    A ledger on a server is shared with whoever else serves it: each has a part, and takes those of the ones that are
+    gone. Where another process has all of it, it stands by until that one is gone.
 
     Raises `UsageError` where another process works on a ledger in a file, or on one whose webhooks are signed by a key
     that this one has not, `StorageError` where it cannot be written.
@@ -71,17 +68,12 @@ async def serve(
     host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve", patience_s=math.inf)
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"):
-            while True:
-                async with host.place() as is_ours:
-                    if not is_ours:
-                        break
-                    try:
-                        return await _serve(host, alongside)
-                    except (DeposedError, BaseExceptionGroup) as error:
-                        cause = leading(error)
-                        if not isinstance(cause, DeposedError):
-                            raise
-                        host.console.warn(f"{cause}")
+            if not isinstance(request.ledger, LedgerUrl):
+                async with host.lock():
+                    return await _serve(host, alongside)
+            from orchestrator.api.hosting.shared_host import serve_shared  # noqa: PLC0415  with it comes what few need
+
+            await serve_shared(host, alongside)
     except BaseExceptionGroup as group:
         raise leading(group) from group
     async with read_ledger(request.ledger, clock=dependencies.clock, connect=connect) as ledger:
@@ -101,37 +93,3 @@ async def _serve(host: Host, alongside: Alongside | None) -> list[RunStatus]:
             host.ready(engine)
             await ServedRunsNews(engine, host.console).serve()
         return await runs_now(engine.ledger, None)
-
-
-class ServedRunsNews:
-    """Tells which runs an engine serves, cannot serve, and has finished."""
-
-    def __init__(self, engine: Engine, console: Console) -> None:
-        self._engine = engine
-        self._console = console
-        self._latest: dict[int, str] = {}
-        """What was said last of each run."""
-
-    async def serve(self) -> None:
-        """Tells of each change, until cancelled."""
-        while True:
-            self._tell()
-            await anyio.sleep(LOOK_S)
-
-    def _tell(self) -> None:
-        for held in self._engine.runs.unservable.values():
-            self._say(held.run, f"held: {held.why}")
-        for session in self._engine.runs.sessions.values():
-            total, left = session.progress.total, session.progress.unfinished
-            if session.is_released:
-                self._say(session.run, "stopped, as somebody asked")
-            elif left:
-                self._say(session.run, "served", f"{left:,} of {counted(total, 'job')} to go")
-            elif total and not session.is_saving:  # of a stage that has not begun there is nothing to say
-                succeeded = session.progress.count(State.SUCCEEDED.value)
-                self._say(session.run, "finished", f"{succeeded:,} of {counted(total, 'job')} succeeded")
-
-    def _say(self, run: Run, what: str, figures: str = "") -> None:
-        if self._latest.get(run.id) != what:
-            self._latest[run.id] = what
-            self._console.info(f"{run.name}: {what}{figures and '; '}{figures}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import anyio
+from anyio.abc import TaskGroup
 
 from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.api.hosting.follower import LOOK_S, check_place
@@ -20,6 +21,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, LedgerUnavailableError
 from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
@@ -67,35 +69,6 @@ class Host:
     """The engine, once it is open."""
 
     # --- the lock
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[bool]:
-        """The ledger's lock, for as long as the block lasts. Where another process works on a server, this one stands
-        by until that is gone, or `stop` is set: then it is False.
-
-        Raises `LedgerBusyError` where another process works on a file.
-        """
-        is_standing_by = anyio.Event()
-
-        def stands_by(holder: str) -> None:
-            self.console.info(f"stands by: {holder} works on {self.path}; this process takes its place once it is gone")
-            self.console.ready()
-            is_standing_by.set()
-
-        async def give_up(waiting: anyio.CancelScope) -> None:
-            await is_standing_by.wait()
-            await self.stop.wait()
-            waiting.cancel()
-
-        now = self.dependencies.clock.now()
-        async with AsyncExitStack() as held:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(give_up, tasks.cancel_scope)
-                await held.enter_async_context(
-                    self.dependencies.lock(self.path, now=now, doing=self.doing, stands_by=stands_by)
-                )
-                tasks.cancel_scope.cancel()
-            yield not (is_standing_by.is_set() and self.stop.is_set())
 
     def lock(self) -> AbstractAsyncContextManager[None]:
         """The ledger's lock, for as long as the block lasts. Raises `LedgerBusyError` where another process has it."""
@@ -168,21 +141,22 @@ class Host:
                 open_engine(self.path, self.connection, self.dependencies, self.console) as engine,
                 rescuing(engine.ledger),
             ):
-                start_and_stop_texts.say_opened(self.console, engine.ledger)
-                self.wait_for(engine.ledger)
-                alarm = LedgerAlarm(
-                    ledger=engine.ledger,
-                    connection=self.connection,
-                    dependencies=self.dependencies,
-                    warn=self.console.warn,
-                )
-                around.start_soon(alarm.serve)
+                self.attend(engine.ledger, around)
                 self.engine = engine
                 if self.is_stopped_by_others:
                     engine.commands.stops_when_asked(self.stop)
-                    around.start_soon(self._stop_when_asked, engine)
+                    around.start_soon(self.stop_when_asked, engine.process)
                 yield engine
             around.cancel_scope.cancel()
+
+    def attend(self, ledger: Ledger, around: TaskGroup) -> None:
+        """Says what is not as usual with `ledger`, which was opened to work on it, and tells people once it is away."""
+        start_and_stop_texts.say_opened(self.console, ledger)
+        self.wait_for(ledger)
+        alarm = LedgerAlarm(
+            ledger=ledger, connection=self.connection, dependencies=self.dependencies, warn=self.console.warn
+        )
+        around.start_soon(alarm.serve)
 
     @asynccontextmanager
     async def working(self, engine: Engine) -> AsyncIterator[None]:
@@ -192,10 +166,11 @@ class Host:
         async with engine.working():
             yield
 
-    async def _stop_when_asked(self, engine: Engine) -> None:
+    async def stop_when_asked(self, process: EngineProcess) -> None:
+        """Once `stop` is set all engines of `process` stop."""
         await self.stop.wait()
         self.console.info(start_and_stop_texts.STOPPING)
-        engine.process.stop()
+        process.stop()
 
     async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:
         """Begins to collect, to do what others ask for, and to carry out flows as `firing` says. Inside `working`.

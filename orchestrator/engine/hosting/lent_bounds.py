@@ -54,16 +54,22 @@ class LentBounds:
         self._services = services
         self._dependencies = dependencies
         self._console = console
-        self._lent: dict[int, LentEndpoint] | None = None
-        """By the numbers of their endpoints; None: nobody has looked yet."""
+        self._lent: dict[int, LentEndpoint] = {}
+        """By the numbers of their endpoints."""
+
+        self._looked_at: frozenset[int] | None = None
+        """The endpoints that were in the scope at the last look; None: nobody has looked yet."""
 
     async def known(self) -> dict[int, LentEndpoint]:
         """The loans that nobody has put back yet, by the numbers of their endpoints."""
-        if self._lent is None:
+        ours = frozenset(self._scope.endpoints or ())
+        if ours != self._looked_at:
             lent = await self._ledger.runs.scaling_overrides.all()
-            found = {each.endpoint_id: each for each in lent if self._scope.has(each.endpoint_id)}
-            if self._lent is None:  # another one may have looked meanwhile, and have lent something since
-                self._lent = found
+            before = self._looked_at
+            if ours != before:  # another one may have looked meanwhile, and have lent something since
+                fresh = [each for each in lent if before is None or each.endpoint_id not in before]
+                self._lent |= {each.endpoint_id: each for each in fresh if self._scope.has(each.endpoint_id)}
+                self._looked_at = ours
         return self._lent
 
     def endpoints(self, service_url: str, rest_url: str) -> AccountEndpoints:
@@ -151,5 +157,4 @@ class LentBounds:
 
     async def _forget(self, lent: LentEndpoint) -> None:
         await self._ledger.runs.scaling_overrides.forget(lent.endpoint_id)
-        if self._lent is not None:
-            self._lent.pop(lent.endpoint_id, None)
+        self._lent.pop(lent.endpoint_id, None)

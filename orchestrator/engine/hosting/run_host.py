@@ -126,7 +126,7 @@ class RunHost:
                 await self.save_again(session)
                 await begin(session)
         except (UsageError, StorageError) as error:
-            self._hold(session.run, error)
+            self.hold(session.run, error)
         finally:
             if session.saving is saving:
                 session.saving = None
@@ -192,7 +192,7 @@ class RunHost:
             else:
                 await self._begin(session)
         except UsageError as error:
-            return self._hold(run, error)
+            return self.hold(run, error)
         return None
 
     async def _begin(self, session: RunSession) -> None:
@@ -200,7 +200,8 @@ class RunHost:
         self.runs.unservable.pop(session.run.id, None)
         await session.send()
 
-    def _hold(self, run: Run, error: OrchestratorError) -> str:
+    def hold(self, run: Run, error: OrchestratorError) -> str:
+        """Nothing of it is sent, and `error` says why; returns that. It is tried again, now and then."""
         self.runs.unservable[run.id] = UnservableRun(run, error.message)
         return error.message
 
@@ -252,10 +253,23 @@ class RunHost:
             return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
         [run] = await self.ledger.runs.all([run.id])
         self.endpoints.homes.endpoints.pop(run.id, None)  # one that cannot be served here has none
-        await self.reach(run)
+        try:
+            await self.reach(run)
+        except UsageError:
+            if self.endpoints.scope.has(run.endpoint_id):
+                raise
+            await self._leave_to_others(run.id)
+            return Reply(f"it is at {asked.endpoint} from now on, where another engine serves it")
         if session is not None:
             await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))
         return Reply(f"it is at {asked.endpoint} from now on")
+
+    async def _leave_to_others(self, number: int) -> None:
+        """The run of that number is not at any endpoint of ours any more."""
+        session = self.runs.sessions.get(number)
+        self.runs.forget(number)
+        if session is not None:
+            await session.release()
 
     async def retry_asked(self, command: Command) -> Reply:
         """Carries out a RETRY, at another endpoint where that is asked."""
@@ -274,6 +288,8 @@ class RunHost:
         """
         if not endpoint.startswith(LOCAL):  # a function is there once it is loaded
             api = await self._check(self.endpoints.services.moved(run, endpoint))
+            if not self.endpoints.scope.is_everything:  # nobody else asks anything there, once it is in the scope
+                await self.endpoints.scope.take_in((await self.ledger.runs.at_endpoint(run, endpoint)).endpoint_id)
             if (why := await refusal(api)) is not None:
                 raise UsageError(f"{why}: {api.url}")
         there = await self.ledger.runs.at_endpoint(run, endpoint)
@@ -302,9 +318,7 @@ class RunHost:
                 await session.brakes.choose()
                 session.progress.nudge()
             return
-        self.runs.forget(number)
-        if session is not None:
-            await session.release()
+        await self._leave_to_others(number)
 
     async def _check(self, run: Run) -> ServerlessEndpoint:
         """The endpoint where `run` is. Raises `UsageError` where nothing could be sent there."""

@@ -14,7 +14,7 @@ from orchestrator.core.ownership.shard_bids import Pair, Shard
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.processes.processes import ProcessNumber, statement_of
-from orchestrator.ledger.processes.shard_needs import ShardNeeds, shard_needs
+from orchestrator.ledger.processes.shard_needs import ShardNeeds, needs_version, shard_needs
 
 OWNER: Final = statement_of("""
 SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
@@ -136,6 +136,10 @@ class Leases:
     async def needs(self) -> ShardNeeds:
         """What there is to do for owners."""
         return await shard_needs(self._driver)
+
+    async def needs_version(self) -> str:
+        """Another text once that may be something else."""
+        return await needs_version(self._driver)
 
     async def merge(self, process: ProcessNumber, pair: Pair) -> bool:
         """Makes one shard of two; False where not both are ours."""

@@ -42,6 +42,9 @@ SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
   JOIN endpoints a ON a.id = runs.endpoint_id JOIN endpoints b ON b.id = run_endpoints.endpoint_id
 ) used WHERE one <> other ORDER BY low, high
 """
+_VERSION: Final = """
+SELECT concat(sum(seq), ' ', (SELECT string_agg(shard::text, ',' ORDER BY shard) FROM leases)) FROM writers
+"""
 
 
 class ShardPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +78,11 @@ class ShardNeeds(NamedTuple):
     def of(self, shard: int) -> list[ShardPlace]:
         """The endpoints that are in `shard`."""
         return [place for place in self.places if place.shard == shard]
+
+
+async def needs_version(driver: Driver) -> str:
+    """Another text once there may be other needs: it costs less to ask for. Raises what the driver does."""
+    return str(await driver.fetchval(_VERSION))
 
 
 async def shard_needs(driver: Driver) -> ShardNeeds:

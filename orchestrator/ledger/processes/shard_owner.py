@@ -31,11 +31,12 @@ class ShardOwner:
         self._membership = membership
         self._lookout = lookout
         self._line = line
-        self._elapsed = elapsed
+        self.elapsed = elapsed
         self._since: dict[TakenShard, int] = {}
         """The shards that it has, and since when."""
 
         self._needs = ShardNeeds()
+        self._needs_version = ""
         self._needs_due_at = 0
         self.endpoints_left = EndpointsLeft()
         self.loop = asyncio.get_running_loop()
@@ -88,11 +89,14 @@ class ShardOwner:
         """What there is to do, as it was a moment ago at most, unless it takes long to find out: `anew`, as it is now.
         Raises what the driver does.
         """
-        began_at = self._elapsed()
+        began_at = self.elapsed()
         if anew or began_at >= self._needs_due_at:
             async with self._line.asking() as asked:
-                self._needs = await asked.leases.needs()
-            now = self._elapsed()
+                version = await asked.leases.needs_version()  # first: what comes meanwhile is asked for again
+                if anew or version != self._needs_version:
+                    self._needs = await asked.leases.needs()
+                    self._needs_version = version
+            now = self.elapsed()
             self._needs_due_at = now + ASKED_SHARE * (now - began_at)
         return self._needs
 
@@ -127,10 +131,10 @@ class ShardOwner:
         return Farewell([taken.shard for taken in self._since if self._is_settled(taken)], self.endpoints_left.text)
 
     def _has(self, taken: Iterable[TakenShard]) -> None:
-        self._since = {each: self._since.get(each, self._elapsed()) for each in taken}
+        self._since = {each: self._since.get(each, self.elapsed()) for each in taken}
 
     def _is_settled(self, taken: TakenShard) -> bool:
-        return not taken.was_left or self._elapsed() - self._since[taken] >= GONE_US
+        return not taken.was_left or self.elapsed() - self._since[taken] >= GONE_US
 
 
 @asynccontextmanager

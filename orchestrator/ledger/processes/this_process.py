@@ -32,7 +32,7 @@ class ThisProcess:
         self._mark = mark
         self.elapsed = elapsed
         self.wary_clock = wary_clock
-        self.owners: Final[dict[str, ShardOwner]] = {}
+        self.owners: dict[str, ShardOwner] = {}
         """What it is on ledgers, by their names: nobody else can tell whether what began it still runs."""
 
     def called(self, doing: str) -> ProcessName:

@@ -38,7 +38,7 @@ def nobody_sends_after_a_successor(facts: Facts, _books: Books) -> Iterator[str]
         elif sent.process in known:
             yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, after {known[number]} had"
         else:
-            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned anything"
+            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned it"
 
 
 class _Owners:
@@ -47,6 +47,7 @@ class _Owners:
     def __init__(self, facts: Facts) -> None:
         assert facts.engines is not None
         self._owned = [each for each in facts.engines.owned if each.mark is not None]
+        self._sharing = {each.mark for each in facts.engines.processes if each.is_engine}
         with closing(sqlite3.connect(facts.ledger)) as db:
             is_sharded = any(name == "shard_id" for _, name, *_ in db.execute("PRAGMA table_info(endpoints)"))
             shard = "coalesce(shard_id, id)" if is_sharded else "0"
@@ -58,12 +59,12 @@ class _Owners:
             }
 
     def of(self, sent: Sent) -> tuple[bool, list[str]]:
-        """Whether who sent ever had the shard of that endpoint, and all who had it. Who never had it may have had the
-        ledger, and died before it had taken the shard of a new endpoint: then all who had any.
+        """Whether who sent ever had the shard of that endpoint, and all who had it. Who had the whole ledger alone, which
+        none that serve do, may have died before it had taken the shard of a new endpoint: then all who had any.
         """
         shards = self._shards.get(sent.place, set())
         own = [each.mark for each in self._owned if each.shard in shards and each.mark is not None]
-        if sent.process in own:
+        if sent.process in own or sent.process in self._sharing:
             return True, own
         return False, [each.mark for each in self._owned if each.mark is not None]
 

@@ -35,6 +35,9 @@ from tests.simulation.run_command import connection_of
 from tests.simulation.world import ENDPOINT
 
 STOPPED_S_MAX: Final = 60.0
+TAKEN_UP_S: Final = 2.0
+"""How long whoever has become the keeper may need to look after what is due."""
+
 FAREWELL_S: Final = 1.0
 """Until the server has heard of the end of all connections."""
 
@@ -98,15 +101,18 @@ class EnginesPlay(Play):
         await anyio.sleep(FAREWELL_S)
 
     async def _end_in_order(self) -> None:
-        """Returns once whoever had the ledger has ended as it should, and has written down how all stands."""
+        """Returns once all who had a part of the ledger have ended as they should, and have written down how all stands."""
         while True:
-            owner = next((each for each in self._engines.values() if each.known.owns), None)
-            if owner is not None:
+            await anyio.sleep(TAKEN_UP_S)
+            owners = [each for each in self._engines.values() if each.known.owns]
+            if not any(owner.is_keeper for owner in owners):
+                continue
+            for owner in owners:
                 owner.stop.set()
+            for owner in owners:
                 await owner.ended.wait()
-                if not owner.is_dead:
-                    return
-            await anyio.sleep(1)
+            if not any(owner.is_dead for owner in owners):
+                return
 
     async def _run(self, run: RunFacts, process: Process) -> None:
         try:

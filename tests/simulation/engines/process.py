@@ -11,7 +11,9 @@ import anyio
 import msgspec
 
 from orchestrator.clock import WaryElapsedClock
+from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.ledger.sites.site import StandsBy
@@ -32,6 +34,22 @@ class Ground:
         self.machine = machine
         self.url = url
         self.lines = lines
+
+
+class _Owners(dict[str, ShardOwner]):
+    """What a process is on ledgers; `joined` and `left` are called as it begins and ends to be an owner."""
+
+    def __init__(self, joined: Callable[[], None], left: Callable[[], None]) -> None:
+        super().__init__()
+        self._joined, self._left = joined, left
+
+    def __setitem__(self, name: str, owner: ShardOwner) -> None:
+        super().__setitem__(name, owner)
+        self._joined()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._left()
 
 
 class ServerProcess(Process):
@@ -62,6 +80,7 @@ class ServerProcess(Process):
             elapsed=self._elapsed,
             wary_clock=partial(WaryElapsedClock, elapsed=self._elapsed, wall_ns=self._wall_ns),
         )
+        self._here.owners = _Owners(self._joined, self._is_no_owner)
 
     def __str__(self) -> str:
         return f"process {self.known.number}"
@@ -87,6 +106,19 @@ class ServerProcess(Process):
     def _wall_ns(self) -> int:
         return 1_000 * (self._facts.true.now() + self.wall_us)
 
+    @property
+    def is_keeper(self) -> bool:
+        """Whether it looks after what belongs to no run, as far as it knows."""
+        return any(taken.shard == KEEPERS for owner in self._here.owners.values() for taken in owner.shards)
+
+    def _joined(self) -> None:
+        self._facts.trace.say("world", f"{self} is an owner of the ledger")
+        self.known.owned.append((self._facts.true.now(), STILL))
+
+    def _is_no_owner(self) -> None:
+        self.known.owned[-1] = (self.known.owned[-1][0], self._facts.true.now())
+        self._facts.trace.say("world", f"{self} is none any more")
+
     # --- its locks
 
     def _site(self, ledger: LedgerAddress) -> ServerSite:
@@ -98,14 +130,7 @@ class ServerProcess(Process):
         self, ledger: LedgerAddress, /, *, now: int, doing: str = "", stands_by: StandsBy | None = None
     ) -> AsyncIterator[None]:
         async with self._site(ledger).holding(now=now, doing=doing, stands_by=stands_by):
-            self._facts.trace.say("world", f"{self} owns the ledger")
-            owned = (self._facts.true.now(), STILL)
-            self.known.owned.append(owned)
-            try:
-                yield
-            finally:
-                self.known.owned[self.known.owned.index(owned)] = (owned[0], self._facts.true.now())
-                self._facts.trace.say("world", f"{self} owns it no more")
+            yield
 
     @asynccontextmanager
     async def _server_intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:

@@ -1,0 +1,64 @@
+"""The engine of one shard of a ledger that several processes share: from its beginning until it has ended in order."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from orchestrator.core.ownership.shard_bids import KEEPERS
+from orchestrator.engine.engine import Engine, engine_in
+from orchestrator.engine.process.engine_process import EngineProcess
+from orchestrator.engine.runtime.scope import Scope
+from orchestrator.errors import DeposedError, leading
+
+
+@dataclass(kw_only=True, eq=False)
+class ShardEngine:
+    """One for the `scope` that is the shard of that number, in a `process` that has others. `begin` begins what it does
+    inside of `working`.
+    """
+
+    shard: int
+    names: str
+    """What people call its endpoints."""
+
+    process: EngineProcess
+    scope: Scope
+    begin: Callable[[Engine], Awaitable[None]]
+    engine: Engine | None = field(init=False, default=None)
+    has_ended: bool = field(init=False, default=False)
+    """Whether nothing of it goes on any more, and nothing is under way."""
+
+    _is_to_end: bool = field(init=False, default=False)
+
+    async def serve(self) -> None:
+        """Works until `end`, or until the process has lost the ledger."""
+        try:
+            async with engine_in(self.process, self.scope) as engine:
+                self.engine = engine
+                if self._is_to_end:
+                    engine.stop()
+                await engine.runs.learn_settings()
+                async with engine.working():
+                    await self.begin(engine)
+                    await anyio.sleep_forever()
+        except (DeposedError, BaseExceptionGroup) as error:
+            if not isinstance(leading(error), DeposedError):
+                raise
+        self.has_ended = True
+
+    def end(self) -> None:
+        """Has it end, once requests in flight have, or a while is over."""
+        self._is_to_end = True
+        if self.engine is not None:
+            self.engine.stop()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it does something of which the ledger does not tell that it is still to be done."""
+        return self.engine is not None and any(each.is_saving for each in self.engine.runs.sessions.values())
+
+    @property
+    def is_keepers(self) -> bool:
+        """Whether it is for what belongs to no run."""
+        return self.shard == KEEPERS

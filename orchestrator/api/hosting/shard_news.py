@@ -1,0 +1,77 @@
+"""Tells on the screen of one of several processes who serves which part of their ledger."""
+
+from dataclasses import dataclass, field
+
+from orchestrator.core.ownership.shard_bids import KEEPERS
+from orchestrator.engine.runtime.console import Console
+from orchestrator.ledger.holder_text import since_then
+from orchestrator.ledger.processes.leases import LeaseRow
+from orchestrator.ledger.processes.lookout import LedgerSighting
+from orchestrator.ledger.processes.shard_needs import ShardNeeds
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
+
+KEEPERS_NAME = "schedules and flows"
+HERE = "this process"
+
+
+def stands_by_text(holder: str, ledger: LedgerAddress) -> str:
+    """Says that nothing is done here as long as `holder` works."""
+    return f"stands by: {holder} works on {ledger}; this process takes its place once it is gone"
+
+
+@dataclass(kw_only=True, eq=False)
+class ShardNews:
+    """Of the process `me` on the ledger at `path`."""
+
+    path: LedgerAddress
+    me: int
+    console: Console
+    stands_by: str | None = field(init=False, default=None)
+    """Who has the whole ledger alone, as text for people; None where nobody has."""
+
+    _is_told: bool = field(init=False, default=False)
+    """Whether it was said that this process serves."""
+
+    _served_by: dict[int, str] = field(init=False, default_factory=dict)
+    """What was said last, by the shards' numbers."""
+
+    def saw(self, seen: LedgerSighting, needs: ShardNeeds) -> None:
+        """The ledger is found so."""
+        before, self.stands_by = self.stands_by, self._alone(seen)
+        if self.stands_by is not None:
+            if self.stands_by != before:
+                self.console.info(stands_by_text(self.stands_by, self.path))
+                self.console.ready()
+            self._is_told = False
+            return
+        if not self._is_told:
+            self._is_told = True
+            self.console.info(f"serving {self.path}; stop with Ctrl-C")
+            self.console.ready()
+        self._tell_owners(seen, needs)
+
+    def _alone(self, seen: LedgerSighting) -> str | None:
+        keepers = next((lease for lease in seen.leases if lease.shard == KEEPERS), None)
+        owner = None if keepers is None else seen.processes.get(keepers.owner or 0)
+        if keepers is None or owner is None or owner.id == self.me or not owner.is_alone:
+            return None
+        return since_then(owner.name, keepers.taken_at or owner.began_at)
+
+    def _tell_owners(self, seen: LedgerSighting, needs: ShardNeeds) -> None:
+        needed = needs.shards | {KEEPERS}
+        self._served_by = {shard: text for shard, text in self._served_by.items() if shard in needed}
+        for lease in seen.leases:
+            who = self._who(lease, seen)
+            if lease.shard not in needed or who is None:
+                continue
+            names = ", ".join(place.name for place in needs.of(lease.shard)) or KEEPERS_NAME
+            text = f"{names}: served by {who}"
+            if self._served_by.get(lease.shard) != text:
+                self._served_by[lease.shard] = text
+                self.console.info(text)
+
+    def _who(self, lease: LeaseRow, seen: LedgerSighting) -> str | None:
+        if lease.owner == self.me:
+            return HERE
+        owner = seen.processes.get(lease.owner or 0)
+        return None if owner is None else owner.name

@@ -1,0 +1,126 @@
+"""One of several processes that serve a ledger on a server: joins them, works, and, declared dead, joins them again."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+
+from orchestrator.api.hosting.follower import LOOK_S
+from orchestrator.api.hosting.host import Host
+from orchestrator.api.hosting.served_runs_news import ServedRunsNews
+from orchestrator.api.hosting.shard_news import ShardNews, stands_by_text
+from orchestrator.api.hosting.shared_ledger import SharedLedger
+from orchestrator.api.inspect.standstill import tell_standstills
+from orchestrator.api.runs import start_and_stop_texts
+from orchestrator.api.runs.ledger_rescue import rescuing
+from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.engine.engine import Engine
+from orchestrator.engine.flows.scheduler import Firing
+from orchestrator.engine.process.engine_process import open_process
+from orchestrator.errors import DeposedError, LedgerBusyError, leading
+from orchestrator.ledger import sharing_ledger
+from orchestrator.ledger.processes.shard_owner import ShardOwner
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
+from orchestrator.units import SECOND_US
+
+Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
+"""What works with an engine for as long as it does."""
+
+
+async def serve_shared(host: Host, alongside: Alongside | None) -> None:
+    """Serves a part of the ledger of `host`, with what is `alongside`, until it is stopped.
+
+    Raises `LedgerBusyError` where there are too many processes, and otherwise as `open_process` does.
+    """
+    while not host.stop.is_set():
+        try:
+            async with AsyncExitStack() as held:
+                owner = await _joined(host, held)
+                if owner is not None:
+                    async with _sharing(host, owner, alongside) as shared:
+                        await shared.serve()
+        except (DeposedError, BaseExceptionGroup) as error:
+            cause = leading(error)
+            if not isinstance(cause, DeposedError):
+                raise
+            host.console.warn(f"{cause}")
+
+
+async def _joined(host: Host, held: AsyncExitStack) -> ShardOwner | None:
+    """One of the owners; None where `stop` is set before. Some of those that are too many may be dead: that shows."""
+    until = anyio.current_time() + 2 * SILENCE_US / SECOND_US
+    while True:
+        try:
+            return await _at_once_joined(host, held)
+        except LedgerBusyError:
+            if host.stop.is_set() or anyio.current_time() > until:
+                raise
+            await anyio.sleep(LOOK_S)
+
+
+async def _at_once_joined(host: Host, held: AsyncExitStack) -> ShardOwner | None:
+    assert isinstance(host.path, LedgerUrl)
+    owner: ShardOwner | None = None
+
+    def stands_by(holder: str) -> None:
+        host.console.info(stands_by_text(holder, host.path))
+        host.console.ready()
+
+    async def give_up(waiting: anyio.CancelScope) -> None:
+        await host.stop.wait()
+        waiting.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(give_up, tasks.cancel_scope)
+        owner = await held.enter_async_context(
+            sharing_ledger(
+                host.path,
+                doing=host.doing,
+                stands_by=stands_by,
+                connect=host.dependencies.connect_to(host.path),
+                here=host.dependencies.here,
+            )
+        )
+        tasks.cancel_scope.cancel()
+    return owner
+
+
+@asynccontextmanager
+async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -> AsyncIterator[SharedLedger]:
+    """The part of this process in the ledger, which it works on with engines until it is stopped."""
+    async with anyio.create_task_group() as around:
+        async with (
+            open_process(host.path, host.connection, host.dependencies, host.console) as process,
+            rescuing(process.ledger),
+        ):
+            host.attend(process.ledger, around)
+            around.start_soon(host.stop_when_asked, process)
+            await process.listen()
+            await process.begin()
+            yield SharedLedger(
+                owner=owner,
+                process=process,
+                news=ShardNews(path=host.path, me=owner.number, console=host.console),
+                begin=partial(_begin, host, alongside),
+                stop=host.stop,
+            )
+        around.cancel_scope.cancel()
+
+
+async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> None:
+    """Begins what the engine of a shard does. Inside of its `working`."""
+    if engine.scope.is_keeper:
+        engine.commands.stops_when_asked(host.stop)
+        recovered, _ = await host.begin(engine, Firing.ALWAYS)
+    else:
+        recovered = await engine.collect()
+        await engine.keep_up()
+    start_and_stop_texts.say_recovered(host.console, recovered)
+    await engine.host.serve_all()
+    taking = engine.groups.taking
+    taking.start_soon(tell_standstills, engine)
+    taking.start_soon(ServedRunsNews(engine, host.console).serve)
+    if engine.scope.is_keeper and alongside is not None:
+        taking.start_soon(alongside, host, engine)

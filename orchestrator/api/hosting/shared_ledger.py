@@ -1,0 +1,170 @@
+"""What a process does that shares a ledger on a server with others: takes shards, has an engine work on each, and hands
+them over.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from orchestrator.api.hosting.shard_engine import ShardEngine
+from orchestrator.api.hosting.shard_news import ShardNews
+from orchestrator.core.ownership.shard_bids import KEEPERS, Pair, ShardBids
+from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties
+from orchestrator.engine.engine import Engine
+from orchestrator.engine.process.engine_process import EngineProcess
+from orchestrator.engine.runtime.scope import Scope
+from orchestrator.errors import DeposedError, UsageError
+from orchestrator.ledger.processes.lookout import LedgerSighting
+from orchestrator.ledger.processes.shard_needs import ShardNeeds
+from orchestrator.ledger.processes.shard_owner import ShardOwner
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.25
+"""How often to look who has what, and what is needed."""
+
+
+@dataclass(kw_only=True, eq=False)
+class SharedLedger:
+    """The part of one process, the `owner` of shards. `begin` begins what an engine does inside of its `working`, and
+    `stop` ends all of it.
+    """
+
+    owner: ShardOwner
+    process: EngineProcess
+    news: ShardNews
+    begin: Callable[[Engine], Awaitable[None]]
+    stop: anyio.Event
+    _tasks: TaskGroup = field(init=False)
+    _engines: dict[int, ShardEngine] = field(init=False, default_factory=dict)
+    """By their shards; those included that are ending."""
+
+    _bids: ShardBids = field(init=False)
+    _changing: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+    """Held by whoever changes which shards are ours, and what their engines have."""
+
+    def __post_init__(self) -> None:
+        self._bids = ShardBids(self.owner.number, lambda _shard: True)
+
+    async def serve(self) -> None:
+        """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
+        declared dead: nothing is sent from then on.
+        """
+        async with anyio.create_task_group() as self._tasks:
+            while not self.stop.is_set() and self.owner.why_lost is None:
+                if not await self._step():
+                    with anyio.move_on_after(LOOK_S):
+                        await self.stop.wait()
+            for each in self._engines.values():
+                each.end()
+        if (lost := self.owner.why_lost) is not None:
+            raise DeposedError(lost)
+
+    async def _step(self) -> bool:
+        """Looks, and does what is due; returns whether more may be due at once."""
+        async with self._changing:
+            try:
+                seen, needs = await self.owner.look(), await self.owner.needs()
+                self._engines = {number: each for number, each in self._engines.items() if not each.has_ended}
+                self.news.saw(seen, needs)
+                if self.news.stands_by and not self.owner.shards:
+                    return False
+                due = self._due(seen, needs)
+                for number in due.end:
+                    self._engines[number].end()
+                self._end_outgrown(needs)
+                return await self._change_hands(due, needs)
+            except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+                log.info("who has which part of the ledger is unknown: %s", error)
+                return False
+
+    def _due(self, seen: LedgerSighting, needs: ShardNeeds) -> ShardDuties:
+        me, needed = self.owner.number, needs.shards
+        return shard_duties(
+            me,
+            self._bids,
+            [each.as_shard._replace(is_needed=each.shard in needed) for each in seen.leases],
+            needs.pairs,
+            others=[each for each in seen.processes if each != me],
+            at_work=list(self._engines),
+            busy=[number for number, each in self._engines.items() if each.is_busy],
+            at=self.owner.elapsed(),
+        )
+
+    def _end_outgrown(self, needs: ShardNeeds) -> None:
+        """Ends those whose shards have more endpoints than they know of: whoever said so heard no answer."""
+        for number, engine in self._engines.items():
+            if not all(engine.scope.has(place.endpoint) for place in needs.of(number)):
+                engine.end()
+
+    async def _change_hands(self, due: ShardDuties, needs: ShardNeeds) -> bool:
+        """Does what is due between processes, and begins engines; returns whether anything has come."""
+        held = {taken.shard: taken for taken in self.owner.shards}
+        for number in due.give:
+            await self.owner.give(held[number])
+        for pair in due.merge:
+            await self.owner.merge(pair)
+        for number in due.ask_for:
+            await self.owner.ask_for(number)
+        if due.take:
+            await self.owner.take(due.take)
+        for number in due.begin:
+            self._begin(number, needs, is_successor=held[number].was_left)
+        return bool(due.merge) or len(self.owner.shards) > len(held) - len(due.give)
+
+    def _begin(self, number: int, needs: ShardNeeds, *, is_successor: bool) -> None:
+        places = needs.of(number)
+        scope = Scope(
+            (place.endpoint for place in places),
+            is_keeper=number == KEEPERS,
+            is_successor=is_successor,
+            join=lambda endpoint: self._join(engine, endpoint),
+        )
+        engine = ShardEngine(
+            shard=number,
+            names=", ".join(place.name for place in places),
+            process=self.process,
+            scope=scope,
+            begin=self.begin,
+        )
+        self._engines[number] = engine
+        self._tasks.start_soon(engine.serve)
+
+    # --- an endpoint that a run comes to have
+
+    async def _join(self, engine: ShardEngine, endpoint: int) -> None:
+        """A run of that engine is to have that endpoint, too. One at which nobody has ever worked becomes part of its
+        shard at once. Raises `UsageError` for any other one: that is merged once no engine works there (`merging`).
+        """
+        async with self._changing:
+            try:
+                seen, needs = await self.owner.look(), await self.owner.needs(anew=True)
+                [place] = [each for each in needs.places if each.endpoint == endpoint]
+                [lease] = [each for each in seen.leases if each.shard == place.shard]
+                if lease.epoch == 0:
+                    await self.owner.take([lease.shard])
+                    await self._take_in(engine, lease.shard)
+            except Exception as error:
+                raise UsageError(f"endpoint {endpoint}: who serves it is unknown just now: {error}") from error
+        if engine.scope.has(endpoint):
+            return
+        by = seen.processes.get(lease.owner or 0)
+        who = "it is about to be" if by is None or by.id == self.owner.number else f"{by.name} is asked to let it be"
+        raise UsageError(f"the endpoint {place.name} is served apart from this run: {who} served together")
+
+    async def _take_in(self, engine: ShardEngine, shard: int) -> None:
+        """That one, which was just taken, becomes part of the shard of `engine`, if it is ours."""
+        held = {taken.shard for taken in self.owner.shards}
+        if shard not in held or self._engines.get(engine.shard) is not engine:
+            return
+        pair = Pair(*sorted((engine.shard, shard)))
+        await self.owner.merge(pair)
+        if pair.high not in {taken.shard for taken in self.owner.shards}:
+            del self._engines[engine.shard]
+            engine.shard = pair.low
+            self._engines[pair.low] = engine
+            engine.scope.add(place.endpoint for place in (await self.owner.needs(anew=True)).of(pair.low))

@@ -1,0 +1,320 @@
+"""Several processes serve one ledger on a server: each has a part of it, and what changes hands is sent once."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+import httpx
+import pytest
+
+from orchestrator.api.foreground.serve import serve
+from orchestrator.api.runs.process_commands import beside, control, retry
+from orchestrator.client import Service
+from orchestrator.clock import Clock
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.ownership.shard_bids import LET_GO_US
+from orchestrator.emulator.jobs.jobs import WorkerResult
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.processes import Processes, ProcessName
+from orchestrator.ledger.processes.tenure import tenure_of
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.settings.command_requests import ControlAction, RetryChoice, ServeRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import SECOND_US
+from tests.engine.process import Heard
+from tests.engine.rows import rows
+from tests.postgres.databases import Databases
+from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import URL, SimulatedService
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+ONE, OTHER, THIRD = "one", "other", "third"
+JOBS = 12
+PATIENCE_S = 600.0
+SOON_S = 2.0
+"""How soon a process has taken what nobody has, and its engine works."""
+
+
+@pytest.fixture
+def url(databases: Databases) -> Iterator[str]:
+    with databases.one() as url:
+        yield url
+
+
+class Sent(NamedTuple):
+    """A process has sent a request."""
+
+    by: str
+    endpoint: str
+    operation: str
+    at_s: float
+
+
+class Machine:
+    """One that serves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard = Heard()
+        self.stop = anyio.Event()
+        self.ended = anyio.Event()
+
+
+class Site:
+    """A ledger at `url`, the service, and the machines that share them."""
+
+    def __init__(self, url: str, service: SimulatedService, clock: VirtualClock) -> None:
+        self.url = url
+        self.service = service
+        self.clock = clock
+        self.sent: list[Sent] = []
+        self.is_failing = False
+
+    def dependencies(self, name: str) -> Dependencies:
+        async def note(request: httpx.Request) -> None:
+            endpoint, _, operation = request.url.path.partition("/v2/")[2].partition("/")
+            self.sent.append(Sent(name, endpoint, operation.partition("/")[0], anyio.current_time()))
+
+        def client(connection: ConnectionSettings, clock: Clock) -> Service:
+            return Service(connection.serverless_url, connection.api_key, clock, transport=Noted(transport, note))
+
+        transport = self.service.transport()
+        return Dependencies(
+            clock=self.clock,
+            environ={},
+            service=client,
+            connect=lambda _: waited_for(self.url),
+            here=on_virtual_time(mark=f" #{name}"),
+            open_files=lambda: 4_096,
+        )
+
+    @asynccontextmanager
+    async def serving(self, *names: str) -> AsyncIterator[list[Machine]]:
+        """Machines of these names, which are asked to stop at the end of the block, and end."""
+        machines = [Machine(name) for name in names]
+
+        async def run(machine: Machine) -> None:
+            request = ServeRequest(
+                ledger=parse_ledger_url(self.url), connection=ConnectionSettings(serverless_url=URL, api_key="key")
+            )
+            await serve(request, machine.heard, self.dependencies(machine.name), machine.stop)
+            machine.ended.set()
+
+        async with anyio.create_task_group() as tasks:
+            for machine in machines:
+                tasks.start_soon(run, machine)
+            yield machines
+            for machine in machines:
+                machine.stop.set()
+        assert [machine.heard.warnings for machine in machines] == [[] for _ in machines]
+
+    @asynccontextmanager
+    async def ledger(self) -> AsyncIterator[Ledger]:
+        async with beside(parse_ledger_url(self.url), self.dependencies("people")) as ledger:
+            yield ledger
+
+    async def run_at(self, endpoint: str, settings: RunSettings = RunSettings(), *, jobs: int = JOBS) -> Run:  # noqa: B008
+        async with self.ledger() as ledger:
+            run = await ledger.runs.create(
+                name=f"at {endpoint}", service_url=URL, endpoint=endpoint, source="/x", settings=settings
+            )
+            intake = await ledger.runs.intakes.start(run)
+            await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
+            await ledger.runs.intakes.accept(intake)
+            [found] = await ledger.runs.all([run.id])
+            return found
+
+    async def until(self, run: Run, state: State, number: int = JOBS, *, within_s: float = PATIENCE_S) -> None:
+        async with self.ledger() as ledger:
+            with anyio.fail_after(within_s):
+                while (await ledger.runs.counts(run.id)).get(state.value, 0) < number:  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(0.1)
+
+    async def shards(self) -> dict[int, str | None]:
+        """Who has which."""
+        driver = await waited_for(self.url)({}, LineBounds())
+        found = await driver.fetch(
+            "SELECT shard, mark FROM leases LEFT JOIN processes ON processes.id = owner ORDER BY shard"
+        )
+        driver.terminate()
+        return {shard: mark and mark.removeprefix(" #") for shard, mark in found}
+
+    def senders(self, endpoint: str) -> list[str]:
+        """Who has sent there, one after the other."""
+        found = [each.by for each in self.sent if each.endpoint == endpoint]
+        return [by for number, by in enumerate(found) if number == 0 or found[number - 1] != by]
+
+
+class Noted(httpx.AsyncBaseTransport):
+    """Calls `note` with each request before `transport` has it."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, note: Callable[[httpx.Request], Awaitable[None]]) -> None:
+        self._transport, self._note = transport, note
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await self._note(request)
+        return await self._transport.handle_async_request(request)
+
+
+@pytest.fixture
+async def site(url: str) -> AsyncIterator[Site]:
+    clock = VirtualClock()
+    service = SimulatedService(
+        clock, endpoints=(ONE, OTHER, THIRD), workers=2, work=lambda raw_input, _: made_of(raw_input)
+    )
+    site = Site(url, service, clock)
+
+    def made_of(raw_input: bytes) -> WorkerResult:
+        return WorkerResult(error="no") if site.is_failing else WorkerResult(output=raw_input)
+
+    async with service.serving():
+        yield site
+
+
+async def test_each_has_a_part_and_sends_there_alone(site: Site) -> None:
+    first, second = await site.run_at(ONE), await site.run_at(OTHER)
+    async with site.serving("a", "b"):
+        await site.until(first, State.SUCCEEDED)
+        await site.until(second, State.SUCCEEDED)
+        assert {site.senders(ONE)[0], site.senders(OTHER)[0]} == {"a", "b"}
+        assert [len(site.senders(each)) for each in (ONE, OTHER)] == [1, 1]
+        await anyio.sleep(LET_GO_US / SECOND_US + SOON_S)
+        owners = await site.shards()
+        assert (owners.pop(0) in {"a", "b"}, owners) == (True, {first.endpoint_id: None, second.endpoint_id: None})
+    assert set((await site.shards()).values()) == {None}
+    assert site.service.paid == 2 * JOBS
+
+
+@pytest.mark.slow
+async def test_who_is_asked_to_stop_hands_over_and_nobody_waits(site: Site) -> None:
+    first, second = await site.run_at(ONE, jobs=40), await site.run_at(OTHER, jobs=40)
+    async with site.serving("a", "b") as machines:
+        await site.until(first, State.SUCCEEDED, 5)
+        await site.until(second, State.SUCCEEDED, 5)
+        stopped_s = anyio.current_time()
+        [stops] = [each for each in machines if each.name == site.senders(ONE)[-1]]
+        stops.stop.set()
+        await site.until(first, State.SUCCEEDED, 40)
+        await site.until(second, State.SUCCEEDED, 40)
+        [goes_on] = [each for each in machines if each is not stops]
+        assert site.senders(ONE) == [stops.name, goes_on.name]
+        assert min(s.at_s for s in site.sent if (s.endpoint, s.by) == (ONE, goes_on.name)) - stopped_s < SOON_S
+        assert f"{ONE}: served by this process" in goes_on.heard.lines
+    assert site.service.paid == 80
+
+
+@pytest.mark.slow
+async def test_a_run_that_comes_to_have_an_endpoint_of_another_one_is_served_by_one_of_them(site: Site) -> None:
+    failing, site.is_failing = await site.run_at(ONE, RunSettings(max_attempts=1)), True
+    async with site.serving("a", "b"):
+        await site.until(failing, State.FAILED)
+        site.is_failing = False
+        busy = await site.run_at(OTHER, jobs=60)
+        await site.until(busy, State.SUCCEEDED, 2)
+        assert site.senders(ONE) != site.senders(OTHER)
+        asked = partial(
+            retry,
+            parse_ledger_url(site.url),
+            failing.name,
+            site.dependencies("people"),
+            chosen=RetryChoice(endpoint=OTHER),
+        )
+        with pytest.raises(UsageError, match="is asked to let it be served together"):
+            await asked()
+        assert OTHER not in {each.endpoint for each in site.sent if each.by == site.senders(ONE)[0]}
+        await anyio.sleep(15)
+        await asked()
+        await site.until(failing, State.SUCCEEDED)
+        await site.until(busy, State.SUCCEEDED, 60)
+        assert list(await site.shards()) == [0, 1]
+        assert site.senders(OTHER) == [*site.senders(OTHER)[:1], site.senders(ONE)[0]]
+    assert site.service.paid == 60 + 2 * JOBS
+
+
+@pytest.mark.slow
+async def test_an_endpoint_at_which_nobody_has_worked_is_served_at_once_with_its_run(site: Site) -> None:
+    failing, site.is_failing = await site.run_at(ONE, RunSettings(max_attempts=1)), True
+    async with site.serving("a", "b"):
+        await site.until(failing, State.FAILED)
+        site.is_failing = False
+        await retry(
+            parse_ledger_url(site.url), failing.name, site.dependencies("people"), chosen=RetryChoice(endpoint=THIRD)
+        )
+        await site.until(failing, State.SUCCEEDED)
+        assert site.senders(THIRD) == site.senders(ONE)
+        assert list(await site.shards()) == [0, 1]
+
+
+@pytest.mark.slow
+async def test_what_people_ask_is_done_within_a_second_by_whoever_has_the_run(site: Site) -> None:
+    runs = [await site.run_at(each, jobs=40) for each in (ONE, OTHER)]
+    ledger, people = parse_ledger_url(site.url), site.dependencies("people")
+    async with site.serving("a", "b", "c") as machines:
+        for run in runs:
+            await site.until(run, State.SUCCEEDED, 2)
+        for action in (ControlAction.PAUSE, ControlAction.CONTINUE, ControlAction.CANCEL):
+            for run in runs:
+                began_s = anyio.current_time()
+                done = await control(ledger, run.name, action, people)
+                assert done.outcome is not None
+                assert anyio.current_time() - began_s < 1
+        for run in runs:
+            await site.until(run, State.CANCELLED, 1)
+        await anyio.sleep(LET_GO_US / SECOND_US + 30)
+        assert set((await site.shards()).values()) - {None} == {(await site.shards())[0]}, "nothing is to be done"
+        await control(ledger, runs[0].name, ControlAction.CONTINUE, people)
+        await anyio.sleep(LET_GO_US / SECOND_US + 30)
+        assert (await site.shards())[runs[0].endpoint_id] is None
+        began_s = anyio.current_time()
+        await retry(ledger, runs[0].name, people)
+        assert anyio.current_time() - began_s < 1
+        await site.until(runs[0], State.SUCCEEDED, 40)
+        for machine in machines:  # which say that runs were paused
+            machine.heard.warnings.clear()
+
+
+@pytest.mark.slow
+async def test_beside_one_that_has_the_whole_ledger_all_stand_by_until_it_is_gone(site: Site) -> None:
+    run = await site.run_at(ONE)
+    name = str(parse_ledger_url(site.url))
+    async with AsyncExitStack() as alone:
+        await alone.enter_async_context(
+            tenure_of(name, waited_for(site.url), ProcessName("a program", " #x"), here=on_virtual_time(mark=" #x"))
+        )
+        async with site.serving("a", "b") as machines:
+            await anyio.sleep(10)
+            assert site.sent == []
+            for machine in machines:
+                [said] = machine.heard.lines
+                assert said.startswith("stands by: a program since")
+            await alone.aclose()
+            await site.until(run, State.SUCCEEDED)
+            for machine in machines:
+                assert machine.heard.lines[1] == f"serving {name}; stop with Ctrl-C"
+    assert site.service.paid >= JOBS
+
+
+@pytest.mark.slow
+async def test_who_was_declared_dead_ends_all_and_joins_again_under_another_number(site: Site) -> None:
+    run = await site.run_at(ONE, jobs=40)
+    async with site.serving("a") as [machine]:
+        await site.until(run, State.SUCCEEDED, 5)
+        driver = await waited_for(site.url)({}, LineBounds())
+        [process] = await Processes(driver).all()
+        while not await Processes(driver).declare_dead(process):
+            [process] = await Processes(driver).all()
+        driver.terminate()
+        await site.until(run, State.SUCCEEDED, 40)
+        [warned] = machine.heard.warnings
+        assert "another process has taken this ledger over; nothing more is sent from here" in warned
+        machine.heard.warnings.clear()
