@@ -41,7 +41,7 @@ _AT_ENDPOINT: Final = text(
 _EACH: Final = text(statement_of(_HAVE.format(what="endpoints.id, name, taken_at", of=_OF_ENDPOINTS)))
 _TAKEN_AT: Final = text("SELECT taken_at FROM leases WHERE owner IS NOT NULL AND shard = 0")
 
-OWNED_SINCE: Final = "0052"
+OWNED_SINCE: Final = "0053"
 """Older tables have no room for who works on it, and stands by."""
 
 
