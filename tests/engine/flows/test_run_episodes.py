@@ -28,7 +28,7 @@ from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
-TELLS = RunSettings(breaker=OFF, notify="env:HOOK", max_attempts=1, queue_depth=2)
+TELLS = RunSettings(breaker=OFF, notify="env:HOOK", max_attempts=1)
 MINUTE_S = 60
 WATCH_EVERY_S = 15.0
 
