@@ -4,21 +4,16 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
-import anyio
 import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.output_places import check_outputs
-from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, read_ledger
-from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.addresses.companions import Companion, companion_of
 from orchestrator.settings.addresses.ledger_address import SCHEMA, LedgerAddress, LedgerUrl, file_of
-from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from orchestrator.views.ledger_server import ServerFacts
 
 
@@ -178,43 +173,3 @@ def file_bytes_of(ledger: LedgerAddress, suffix: str = "") -> int:
         return companion_of(ledger, suffix).stat().st_size
     except FileNotFoundError:
         return 0
-
-
-ENDED_S_MAX: Final = 2 * IN_FLIGHT_S_MAX
-"""So long its end is waited for: what is in flight may take half of it."""
-
-LOOK_S: Final = 0.1
-
-
-class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking for the end of whoever works on a ledger."""
-
-    ledger: str
-    was: str | None
-    """Who worked on it; None where nobody did."""
-
-    ended: bool
-    """Whether nothing of that is left. Else it was asked, and has not ended yet."""
-
-    outcome: str | None = None
-    """What it answered; None where it has not."""
-
-    holder: str | None = msgspec.field(default=None, name="held_by")
-    """Who works on the ledger now, if anybody does."""
-
-
-async def stop(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> Stopped:
-    """Asks whoever works on the ledger to end, and whoever waits to take its place, and waits for it for a while.
-
-    Raises `UsageError` where there is no ledger, and where a program of somebody's works on it, which ends itself.
-    """
-    async with beside(ledger, dependencies) as opened:
-        was = await opened.holder()
-        if was is None:
-            return Stopped(ledger=str(ledger), was=None, ended=True)
-        answer = await ask_process(opened, Action.STOP, asked=asker_of(dependencies))
-        with anyio.move_on_after(ENDED_S_MAX):
-            while await opened.holder() == was:  # noqa: ASYNC110  the system has no event for it
-                await anyio.sleep(LOOK_S)
-        now = await opened.holder()
-        return Stopped(ledger=str(ledger), was=was, ended=now != was, outcome=answer.outcome, holder=now)

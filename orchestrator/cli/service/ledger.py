@@ -1,4 +1,4 @@
-"""`orchestrator ledger` and `orchestrator stop`: the ledger as a file, and the end of whoever works on it."""
+"""`orchestrator ledger` and `orchestrator stop`: a ledger where it lies, and the end of whoever works on it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +16,17 @@ from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.ledger_admin import LedgerInfo, Stopped  # at run time `--help` would pay for it
+    # at run time `--help` would pay for it
+    from orchestrator.api.admin.ledger_admin import LedgerInfo
+    from orchestrator.api.admin.process_stop import Stopped
     from orchestrator.views.ledger_server import ServerFacts, TableSize
 
+ProcessNamed = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PROCESS", help="One of those of `status --processes`: its name, or a part of it. Default: all."
+    ),
+]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 
 
@@ -30,7 +38,7 @@ class _LedgerGroup(NounGroup):
 commands = typer.Typer(
     cls=_LedgerGroup,
     rich_markup_mode="rich",
-    help="The ledger as a file. Without a verb its figures are shown.",
+    help="The ledger, in a file or on a server. Without a verb its figures are shown.",
 )
 
 
@@ -141,32 +149,46 @@ BUSY_EXIT_CODE = 4
 
 
 @at_ledger("What came of it, as JSON.")
-async def stop(*, ledger: LedgerAddress, as_json: bool) -> int:
+async def stop(name: ProcessNamed = None, *, ledger: LedgerAddress, as_json: bool) -> int:
     """End the process that works on a ledger, as Ctrl-C there would.
 
-    Those that wait for its place end, too. Its runs go on with `resume` or `serve`. To hold one run only, see
-    `pause`.
+    Those that wait for its place end, too. Of a ledger on a server all processes end, or the one that is named. Their
+    runs go on with `resume` or `serve`. To hold one run only, see `pause`.
 
-    Example: orchestrator stop
+    Examples:
+        orchestrator stop
+        orchestrator stop 'process 4711 on nightly'
     """
-    from orchestrator.api.admin.ledger_admin import stop
+    from orchestrator.api.admin.process_stop import stop
 
-    return show_stopped(await stop(ledger), as_json=as_json)
+    return show_stopped(await stop(ledger, name), as_json=as_json)
 
 
 def show_stopped(found: "Stopped", *, as_json: bool) -> int:
     """Prints what came of it; returns the exit code."""
     if as_json:
         streams.put_json(found)
-    streams.say(_told(found))
+    for line in _told(found):
+        streams.say(line)
     return 0 if found.ended else BUSY_EXIT_CODE
 
 
-def _told(found: "Stopped") -> str:
+def _told(found: "Stopped") -> Iterator[str]:
     if found.was is None:
-        return f"nobody works on {found.ledger}"
-    if not found.ended:
-        how = "has not answered" if found.outcome is None else "has not ended yet"
-        return f"{found.was} {how}; it was asked to end, and will once it can. To end it at once, kill that process"
-    went_on = f"; by now it is {found.holder} that works on {found.ledger}" if found.holder else ""
-    return f"{found.was} has ended{went_on}"
+        yield f"nobody works on {found.ledger}"
+        return
+    went_on = f"; by now it is {found.holder} that works on {found.ledger}" if found.holder and found.ended else ""
+    if not found.processes:
+        yield _end(found.was, has_ended=found.ended, has_answered=found.outcome is not None) + went_on
+        return
+    for each in found.processes:
+        yield _end(each.process, has_ended=each.ended)
+    if went_on:
+        yield went_on.removeprefix("; ")
+
+
+def _end(process: str, *, has_ended: bool, has_answered: bool = True) -> str:
+    if has_ended:
+        return f"{process} has ended"
+    how = "has not ended yet" if has_answered else "has not answered"
+    return f"{process} {how}; it was asked to end, and will once it can. To end it at once, kill that process"

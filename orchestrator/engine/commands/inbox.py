@@ -84,6 +84,8 @@ class CommandInbox:
         return [each for each in await self._ledger.commands.pending() if self._is_ours(each)]
 
     def _is_ours(self, command: Command) -> bool:
+        if command.action == Action.STOP_PROCESS:
+            return command.ends(self._ledger.runs.heartbeats.epoch)
         if command.at_endpoint is None or (command.is_left and command.action in LEDGER_CHANGES):
             return self._scope.is_keeper
         return self._scope.has(command.at_endpoint)

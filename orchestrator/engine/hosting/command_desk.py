@@ -58,6 +58,7 @@ class CommandDesk(CommandInbox):
         self.register(Action.REBIND, self._of_now(host.rebind_asked))
         self.register(Action.TICK, self._tick_asked)
         self.register(Action.STOP, self._of_now(self._stop_refused))
+        self.register(Action.STOP_PROCESS, self._of_now(self._stop_refused))
 
     def _of_now(self, handler: Handler) -> Handler:
         """Who asked another process asks again: what nobody asks for any more is not paid for."""
@@ -89,6 +90,7 @@ class CommandDesk(CommandInbox):
             return reply
 
         self.register(Action.STOP, self._of_now(stop_asked))
+        self.register(Action.STOP_PROCESS, self._of_now(stop_asked))
 
     async def _stop_refused(self, _command: Command) -> Reply:
         return Reply(OF_A_PROGRAM, is_refused=True)

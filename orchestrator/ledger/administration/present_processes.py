@@ -38,6 +38,11 @@ class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
     free: tuple[ShardShown, ...]
     """The shards that nobody has, and that have unfinished runs."""
 
+    @property
+    def names(self) -> dict[int, str]:
+        """What each is called, by its number."""
+        return {number: each.process for each, (number, _) in zip(self.processes, self.beats, strict=True)}
+
     def looked_at_again(self, before: "PresentProcesses") -> "PresentProcesses":
         """The same, with what it tells beside an earlier look."""
         earlier = dict(before.beats)

@@ -99,6 +99,13 @@ class Commands(Repository):
         query = select(commands.c.id).where(commands.c.id > after, commands.c.action == Action.STOP.value).limit(1)
         return bool(await self._access.rows(query))
 
+    async def end_asked(self, process: int, *, after: int) -> Command | None:
+        """The first command since number `after` that asks for the end of the process of that number, if any does."""
+        asked = commands.c.action.in_([Action.STOP.value, Action.STOP_PROCESS.value])
+        query = _COMMANDS.where(commands.c.id > after, asked).order_by(commands.c.id)
+        found = await self._access.structs(Command, query)
+        return next((each for each in found if each.ends(process)), None)
+
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""
         return await self._access.structs(Command, _PENDING)

@@ -81,6 +81,9 @@ class Action(StrEnum):
     STOP = "stop"
     """To end, in order: for whoever works on the ledger, and for those that wait to take its place."""
 
+    STOP_PROCESS = "stop-process"
+    """The same, for one of several processes."""
+
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One command. Times are microseconds UTC."""
@@ -113,6 +116,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     is_left: bool = False
     """Whether none of several processes has that endpoint."""
+
+    def ends(self, process: int) -> bool:
+        """Whether it asks for the end of the process of that number, among others or alone."""
+        if self.action != Action.STOP_PROCESS:
+            return self.action == Action.STOP
+        try:
+            return msgspec.json.decode(self.argument, type=StoppedProcess).process == process
+        except msgspec.MsgspecError:
+            return False
 
 
 class NewLimits(msgspec.Struct, frozen=True):
@@ -173,6 +185,13 @@ class NewEndpoint(msgspec.Struct, frozen=True):
     endpoint: str
 
 
+class StoppedProcess(msgspec.Struct, frozen=True):
+    """The argument of STOP_PROCESS."""
+
+    process: int
+    """Its number among those of the ledger."""
+
+
 Argument = (
     NewLimits
     | ResetLimits
@@ -184,6 +203,7 @@ Argument = (
     | CancelledJobs
     | NewName
     | NewEndpoint
+    | StoppedProcess
 )
 
 

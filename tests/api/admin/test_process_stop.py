@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.admin.ledger_admin import Stopped, stop
+from orchestrator.api.admin.process_stop import Stopped, stop
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -53,7 +53,7 @@ async def at_work(desk: Desk, *names: str) -> AsyncIterator[dict[str, Summary]]:
 async def test_a_process_that_is_asked_to_stop_ends_as_one_that_is_interrupted(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 3_000.0) as desk, at_work(desk, "one") as ended:
         before = holder(ledger_of(desk))
-        stopped = await stop(ledger_of(desk), around(desk))
+        stopped = await stop(ledger_of(desk), dependencies=around(desk))
     assert stopped == Stopped(ledger=str(ledger_of(desk)), was=before, ended=True, outcome="it stops")
     assert (ended["one"].interrupted, ended["one"].jobs["outstanding"]) == (True, JOBS)
     assert any("asks this process to stop" in line for line in desk.console.lines)
@@ -62,7 +62,7 @@ async def test_a_process_that_is_asked_to_stop_ends_as_one_that_is_interrupted(t
 
 async def test_who_waits_for_its_place_ends_too(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 3_000.0) as desk, at_work(desk, "one", "two") as ended:
-        stopped = await stop(ledger_of(desk), around(desk))
+        stopped = await stop(ledger_of(desk), dependencies=around(desk))
     assert (stopped.ended, stopped.holder) == (True, None)
     assert {name: each.interrupted for name, each in ended.items()} == {"one": True, "two": True}
 
@@ -73,7 +73,7 @@ async def test_a_process_that_serves_all_runs_ends_too(tmp_path: Path) -> None:
         connection = ConnectionSettings(serverless_url=URL, api_key="key")
         group.start_soon(serve, ServeRequest(ledger=ledger_of(desk), connection=connection), None, around(desk))
         await anyio.sleep(5)
-        assert (await stop(ledger_of(desk), around(desk))).ended
+        assert (await stop(ledger_of(desk), dependencies=around(desk))).ended
 
 
 async def test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it(tmp_path: Path) -> None:
@@ -83,7 +83,9 @@ async def test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it(tm
             number = await ledger.commands.ask(Action.STOP)
             assert (await desk.run()).interrupted is False
             assert (await ledger.commands.one(number)).is_refused
-        assert await stop(ledger_of(desk), around(desk)) == Stopped(ledger=str(ledger_of(desk)), was=None, ended=True)
+        assert await stop(ledger_of(desk), dependencies=around(desk)) == Stopped(
+            ledger=str(ledger_of(desk)), was=None, ended=True
+        )
 
 
 async def test_a_program_of_somebody_s_is_not_ended_from_elsewhere(tmp_path: Path) -> None:
@@ -92,6 +94,6 @@ async def test_a_program_of_somebody_s_is_not_ended_from_elsewhere(tmp_path: Pat
         Orchestrator(ledger_of(desk), serverless_url=URL, api_key="key", _dependencies=around(desk)) as orc,
     ):
         with pytest.raises(UsageError, match="a program of somebody's works on this ledger"):
-            await stop(ledger_of(desk), around(desk))
+            await stop(ledger_of(desk), dependencies=around(desk))
         run = await orc.submit([{"n": 1}], endpoint=ENDPOINT, name="here")
         assert [each.output async for each in run.results()] == [{"n": 1}]

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from orchestrator.api.admin.ledger_admin import stop as ask_to_stop
+from orchestrator.api.admin.process_stop import stop as ask_to_stop
 from orchestrator.api.flows.triggers import trigger
 from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve

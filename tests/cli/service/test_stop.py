@@ -3,7 +3,7 @@
 import json
 from functools import partial
 
-from orchestrator.api.admin.ledger_admin import Stopped
+from orchestrator.api.admin.process_stop import ProcessEnd, Stopped
 from orchestrator.cli.service.ledger import show_stopped
 from tests.cli.command_line import shown
 
@@ -30,3 +30,15 @@ def test_programs_are_told_in_json() -> None:
     stopped = Stopped(ledger="l.db", was="process 7", ended=True, outcome="it stops")
     told = json.loads(shown(partial(show_stopped, stopped, as_json=True)).stdout)
     assert (told["was"], told["ended"], told["outcome"], told["held_by"]) == ("process 7", True, "it stops", None)
+
+
+def test_of_several_each_is_told_whether_it_has_ended() -> None:
+    one, other = ProcessEnd(process="process 7 on a (serve)", ended=True), ProcessEnd(process="process 8", ended=True)
+    both = Stopped(ledger="l", was="process 7", ended=True, processes=(one, other))
+    assert said(both) == (0, "process 7 on a (serve) has ended\nprocess 8 has ended\n")
+    named = Stopped(ledger="l", was="process 7", ended=True, holder="process 8", processes=(one,))
+    assert said(named) == (0, "process 7 on a (serve) has ended\nby now it is process 8 that works on l\n")
+    left = ProcessEnd(process="process 8", ended=False)
+    exit_code, text = said(Stopped(ledger="l", was="process 7", ended=False, processes=(one, left)))
+    assert (exit_code, text.count("has ended\n")) == (4, 1)
+    assert "process 8 has not ended yet; it was asked to end, and will once it can." in text

@@ -1,0 +1,53 @@
+"""Sees that somebody asks from elsewhere for the end of this process, which is one of several on a ledger on a server.
+
+Each of them looks by itself: it may have no part of the ledger just now, and so no engine that carries out commands.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+
+from orchestrator.engine.runtime.console import Console
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command_types import Command, Reply
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.5
+"""How often to look: whoever asks is told within a second."""
+
+STOPS: Final = Reply("it stops")
+
+
+@dataclass(kw_only=True, eq=False)
+class StopWatch:
+    """Of the process that is `number` among those of `ledger`; sets `stop`."""
+
+    ledger: Ledger
+    number: int
+    stop: anyio.Event
+    console: Console
+
+    async def serve(self) -> None:
+        """Goes on until it was asked, or is cancelled. What was asked before does not concern this process."""
+        after: int | None = None
+        while not self.stop.is_set():
+            try:
+                if after is None:
+                    after = await self.ledger.commands.latest()
+                command = await self.ledger.commands.end_asked(self.number, after=after)
+                if command is not None:
+                    await self._stop(command)
+            except StorageError as error:
+                log.info("whether this process is to stop is unknown: %s", error)
+            with anyio.move_on_after(LOOK_S):
+                await self.stop.wait()
+
+    async def _stop(self, command: Command) -> None:
+        await self.ledger.commands.finish(command.id, STOPS)
+        if not self.stop.is_set():
+            self.console.info(f"{command.asked_by} asks this process to stop")
+            self.stop.set()
