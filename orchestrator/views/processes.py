@@ -1,6 +1,17 @@
 """Who works on a ledger, or stands by, and what each has of it."""
 
+from collections.abc import Iterator
+from typing import Final
+
 import msgspec
+
+from orchestrator.core.text.figures import second
+
+NAMED_MAX: Final = 3
+"""So many endpoints are named; of more there is a number."""
+
+KEEPERS: Final = "schedules and flows"
+"""What the shard is called that belongs to no run."""
 
 
 class ShardShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +51,24 @@ class ProcessShown(msgspec.Struct, frozen=True, kw_only=True):
     """When it last said how it stands."""
 
     stands_by: bool = False
-    """Whether it has nothing, and waits for the place of another one."""
+    """Whether it has nothing, and takes what others leave."""
+
+    is_keeper: bool = True
+    """Whether it looks after what belongs to no run: schedules, flows, messages, pruning."""
 
     shards: tuple[ShardShown, ...] = ()
     """What it has; on a file it has all."""
+
+    @property
+    def has(self) -> str:
+        """What it has, as text for people."""
+        if self.stands_by:
+            return "stands by"
+        if not self.shards:
+            return "all of it"
+        endpoints = tuple(endpoint for each in self.shards for endpoint in each.endpoints)
+        wanted = [f"wanted by {each.wanted_by}" for each in self.shards if each.wanted_by]
+        return "; ".join([*([KEEPERS] if self.is_keeper else []), *([_named(endpoints)] if endpoints else []), *wanted])
 
 
 class LackShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,3 +90,23 @@ class LedgerProcesses(msgspec.Struct, frozen=True, kw_only=True):
     """What nobody has, though runs there are not finished."""
 
     lacks: tuple[LackShown, ...] = ()
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What there is to say besides who has what, as texts for people."""
+        if not self.processes:
+            yield f"nobody works on {self.ledger}"
+        for shard in self.free:
+            left = "" if shard.left_at is None else f"; who had it was gone at {second(shard.left_at)} UTC"
+            if shard.endpoints:
+                yield f"nobody has {_named(shard.endpoints)}, where runs are not finished{left}"
+            else:
+                yield f"nobody has the {KEEPERS}{left}"
+        for lack in self.lacks:
+            yield f"{lack.run} is not served by {lack.process}: {lack.why}"
+
+
+def _named(endpoints: tuple[str, ...]) -> str:
+    named = ", ".join(endpoints[:NAMED_MAX])
+    more = len(endpoints) - NAMED_MAX
+    return f"{named} and {more:,} more" if more > 0 else named

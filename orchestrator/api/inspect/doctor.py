@@ -10,7 +10,13 @@ from msgspec.structs import replace
 
 from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
-from orchestrator.api.inspect.server_probe import how_server_is, server_now, unseen_on_server
+from orchestrator.api.inspect.server_probe import (
+    how_server_is,
+    server_now,
+    unseen_on_server,
+    watch_beats,
+    with_beats,
+)
 from orchestrator.api.inspect.service_probe import ASK_S_MAX, how_it_is, service_state, timeout_there, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
@@ -21,12 +27,13 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.service.profiles import address_of, is_by_url, is_same_account, profile_of, with_profile
 from orchestrator.core.service.url_endpoints import is_pods
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError, UsageError
+from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError, UsageError, leading
 from orchestrator.ledger import Ledger, may_exist, network_file_system, read_ledger, webhook_key_of
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
 from orchestrator.settings.words_and_defaults import LOCAL
+from orchestrator.views.processes import ProcessShown
 
 ASKED_MAX: Final = 20
 """No more endpoints than these are asked at once: a ledger may know hundreds."""
@@ -47,7 +54,27 @@ async def doctor(
     `within_s` is how long a service may take to answer; `network_of` says what kind of network file system a folder is
     on. Raises `UsageError` where there is no ledger, or no such run.
     """
-    given = dependencies or Dependencies()
+    given, seen = dependencies or Dependencies(), list[ProcessShown]()
+    try:
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(watch_beats, request.ledger, given, seen)
+            facts, not_asked = await _facts(request, given, within_s, network_of)
+    except BaseExceptionGroup as group:
+        raise leading(group) from group
+    facts = replace(facts, server=with_beats(facts.server, seen))
+    services = [how_it_is(service) for service in facts.services if service.health is not None]
+    return Diagnosis(
+        findings=findings(facts),
+        runs=len(facts.open_runs),
+        asked=(*how_server_is(facts), *services),
+        not_asked=(*unseen_on_server(facts), *not_asked),
+    )
+
+
+async def _facts(
+    request: DoctorRequest, given: Dependencies, within_s: float, network_of: Callable[[Path], str | None]
+) -> tuple[Facts, list[str]]:
+    """All that is known but for who beats, and what could not be asked."""
     facts = await _of_ledger(request, given)
     if facts.ledger is not None:
         path, room = request.ledger, free_bytes(request.ledger)
@@ -59,12 +86,7 @@ async def doctor(
         facts = replace(facts, webhook=await _of_webhooks(request, facts, given, within_s))
     except (StorageError, UsageError) as error:  # the key is its owner's alone
         not_asked.append(f"the webhook URL: {error}")
-    return Diagnosis(
-        findings=findings(facts),
-        runs=len(facts.open_runs),
-        asked=(*how_server_is(facts), *(how_it_is(service) for service in services if service.health is not None)),
-        not_asked=(*unseen_on_server(facts), *not_asked),
-    )
+    return facts, not_asked
 
 
 async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:

@@ -26,13 +26,10 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
         present = None if opened.server is None else await observed_processes(opened.server, within_s=BEAT_S)
         held_by = await opened.holder()
         beats = await opened.beats_at_work(held_by)
-        shown = present.processes if present is not None else await _of_file(opened, held_by, beats)
-        return LedgerProcesses(
-            ledger=str(ledger),
-            processes=tuple(shown),
-            free=() if present is None else present.free,
-            lacks=await _lacks(opened, beats),
-        )
+        lacks = await _lacks(opened, beats)
+        if present is not None:
+            return present.shown(str(ledger), lacks)
+        return LedgerProcesses(ledger=str(ledger), processes=tuple(await _of_file(opened, held_by, beats)), lacks=lacks)
 
 
 async def observed_processes(server: ServerInspection, *, within_s: float) -> PresentProcesses:

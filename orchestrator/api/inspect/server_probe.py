@@ -1,6 +1,7 @@
 """How the server stands on which a ledger is, as it tells the role by which `doctor` asks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,7 +11,11 @@ from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.server_rules import server_sentence
 from orchestrator.core.diagnosis.server_state import ServerState
-from orchestrator.ledger import Ledger
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import OrchestratorError
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
+from orchestrator.views.processes import ProcessShown
 
 SILENT_S: Final = 3.0
 """Whoever lives beats each second."""
@@ -20,10 +25,27 @@ async def server_now(ledger: Ledger, clock: Clock) -> ServerState | None:
     """The server of `ledger`, also beside the `clock` of this machine; None for a file."""
     if ledger.server is None:
         return None
-    state, seen = await ledger.server.state(), (await observed_processes(ledger.server, within_s=SILENT_S)).processes
+    return replace(await ledger.server.state(), ahead_us=clock.now() - ledger.now())
+
+
+async def watch_beats(path: LedgerAddress, given: Dependencies, into: list[ProcessShown]) -> None:
+    """Adds the processes of a ledger on a server, of which it is known after some seconds whether they beat; none of a
+    file, and none of a ledger that cannot be read, which whoever asks for more finds out.
+    """
+    if not isinstance(path, LedgerUrl):
+        return
+    with suppress(OrchestratorError):
+        async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
+            if ledger.server is not None:
+                into += (await observed_processes(ledger.server, within_s=SILENT_S)).processes
+
+
+def with_beats(server: ServerState | None, seen: Sequence[ProcessShown]) -> ServerState | None:
+    """What is known of `server` with which of its processes were seen to beat."""
+    if server is None:
+        return None
     return replace(
-        state,
-        ahead_us=clock.now() - ledger.now(),
+        server,
         silent_processes=[each.process for each in seen if each.is_beating is False],
         is_succeeded=any(each.is_beating for each in seen),
     )

@@ -11,6 +11,7 @@ from orchestrator.api.pages.sample_charts import SPANS, gauge_line, grown_histog
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, LAG_BOUNDS_S, quantile
 from orchestrator.errors import TookTooLongError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.administration.present_processes import PresentProcesses
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.samples.process_totals import totals_together
 from orchestrator.ledger.samples.samples import ProcessTotals
@@ -33,6 +34,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
     until = ledger.now()
     since = until - SPANS[span]
     beats = await ledger.runs.heartbeats.all()
+    found = None if ledger.server is None or not held_by else await ledger.server.processes()
     time = await ledger.samples.of_processes(since, until)
     latest = totals_together((await ledger.samples.latest_of_processes()).values())
     lag = grown_histogram(time, lambda sample: sample.lag)
@@ -43,7 +45,8 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
     stood = latest or ProcessTotals()
     return EnginePage(
         holder=held_by,
-        at_work=tuple(_process(beat, until) for beat in beats if not beat.is_gone) if held_by else (),
+        at_work=_at_work(beats, found, until) if held_by else (),
+        remarks=() if found is None else tuple(found.shown(str(ledger.address)).remarks),
         last_process=None if held_by else last_of(beats),
         before=stood.before,
         begins=stood.begins,
@@ -82,9 +85,25 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
     )
 
 
-def _process(beat: Heartbeat, now: int) -> WorkerProcess:
-    return WorkerProcess(
-        process=beat.process, since=beat.began_at, reported_at=beat.beaten_at, is_silent=not beat.is_fresh(now)
+def _at_work(beats: Sequence[Heartbeat], found: PresentProcesses | None, now: int) -> tuple[WorkerProcess, ...]:
+    """Who has said something, or, of a ledger on a server, each of its processes."""
+    if found is None:
+        return tuple(
+            WorkerProcess(
+                process=beat.process, since=beat.began_at, reported_at=beat.beaten_at, is_silent=not beat.is_fresh(now)
+            )
+            for beat in beats
+        )
+    of = {beat.epoch: beat for beat in beats if not beat.is_gone}
+    return tuple(
+        WorkerProcess(
+            process=each.process,
+            since=each.since,
+            reported_at=of[number].beaten_at if number in of else None,
+            is_silent=not (of[number].is_fresh(now) if number in of else each.stands_by),
+            has=each.has,
+        )
+        for each, (number, _) in zip(found.processes, found.beats, strict=True)
     )
 
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608  all that is put together here is ours
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.ledger.postgres.process_mark import has_mark
-from orchestrator.ledger.schema.job_tables import shard_of, values_check
-from orchestrator.views.processes import ProcessShown, ShardShown
+from orchestrator.ledger.schema.job_tables import AT_SERVICE, shard_of, values_check
+from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown, ShardShown
 
 _PROCESSES: Final = text(
     f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')}) AS is_connected,"
@@ -20,8 +21,9 @@ _PROCESSES: Final = text(
 _SHARDS: Final = text(
     f"WITH used AS (SELECT {shard_of()} AS shard, array_agg(endpoint ORDER BY endpoints.id) AS endpoints,"
     " bool_or(EXISTS (SELECT FROM runs JOIN counts ON run_id = runs.id WHERE endpoint_id = endpoints.id AND n > 0"
-    f" AND {values_check('counts.name', UNFINISHED)})) AS is_open"
-    " FROM endpoints GROUP BY 1 UNION ALL SELECT 0, ARRAY[]::text[], false)"
+    f" AND {values_check('counts.name', UNFINISHED)}"
+    f" AND (is_released = 0 OR {values_check('counts.name', AT_SERVICE)}))) AS is_open"
+    " FROM endpoints GROUP BY 1 UNION ALL SELECT 0, ARRAY[]::text[], EXISTS (SELECT FROM processes))"
     " SELECT used.shard, endpoints, is_open, owner, taken_at, left_at,"
     " (SELECT name FROM processes WHERE id = wanted_by) AS wanted_by"
     " FROM used LEFT JOIN leases USING (shard) ORDER BY used.shard"
@@ -36,12 +38,16 @@ class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
     """The number of each of them, and of its latest beat."""
 
     free: tuple[ShardShown, ...]
-    """The shards that nobody has, and that have unfinished runs."""
+    """The shards that nobody has, and that have unfinished runs; and that of what belongs to no run."""
 
     @property
     def names(self) -> dict[int, str]:
         """What each is called, by its number."""
         return {number: each.process for each, (number, _) in zip(self.processes, self.beats, strict=True)}
+
+    def shown(self, ledger: str, lacks: Sequence[LackShown] = ()) -> LedgerProcesses:
+        """What people are shown of them, and of what those lack."""
+        return LedgerProcesses(ledger=ledger, processes=self.processes, free=self.free, lacks=tuple(lacks))
 
     def looked_at_again(self, before: "PresentProcesses") -> "PresentProcesses":
         """The same, with what it tells beside an earlier look."""
@@ -72,7 +78,12 @@ async def present_processes(view: AsyncConnection) -> PresentProcesses:
         elif row["is_open"]:
             free.append(shard)
     shown = tuple(
-        ProcessShown(**each, shards=tuple(had[number]), stands_by=not had[number])
+        ProcessShown(
+            **each,
+            shards=tuple(had[number]),
+            stands_by=not had[number],
+            is_keeper=any(not shard.shard for shard in had[number]),
+        )
         for each, (number, _) in zip(processes, beats, strict=True)
     )
     return PresentProcesses(processes=shown, beats=beats, free=tuple(free))

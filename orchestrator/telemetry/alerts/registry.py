@@ -9,6 +9,7 @@ from typing import Final
 from orchestrator.telemetry.alerts.alert import ALERT_PREFIX, Alert, Severity
 
 _BY: Final = "instance, job"
+_PROCESSES: Final = f"sum by ({_BY}) (orchestrator_ledger_processes)"
 _WORKING: Final = f"sum by ({_BY}) (orchestrator_at_work) > 0"
 
 
@@ -51,13 +52,12 @@ _UNATTENDED: Final = (
     ),
     _alert(
         "NobodyTakesOver",
-        f"sum by ({_BY}) (orchestrator_ledger_processes) == 1"
-        f" and sum by ({_BY}) (max_over_time(orchestrator_ledger_processes[1d])) > 1",
+        f"{_PROCESSES} == 1 and count_over_time(({_PROCESSES} > 1)[1d:1m]) >= 15",
         "15m",
         Severity.WARNING,
         "One process is left on the ledger: nobody would take its place",
-        "There were more within a day. See with `orchestrator status --processes` which one is missing, and begin"
-        " `orchestrator serve` on its machine.",
+        "There were more within a day, and not only while one was begun anew. See with `orchestrator status"
+        " --processes` which one is missing, and begin `orchestrator serve` on its machine.",
         "/engine",
     ),
     _alert(

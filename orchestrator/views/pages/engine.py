@@ -10,15 +10,20 @@ from orchestrator.views.status import JanitorSummary, LastProcess
 
 
 class WorkerProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that works on the ledger, or says so."""
+    """A process that works on the ledger, or says so, or stands by."""
 
     process: str
-    """Host and process id."""
+    """Process id and host."""
 
     since: int
-    reported_at: int = msgspec.field(name="heard_at")
+    reported_at: int | None = msgspec.field(name="heard_at")
+    """When it last said how it stands; None where it has nothing to say."""
+
     is_silent: bool
     """Whether it has said nothing for so long that it says nothing of the present."""
+
+    has: str | None = None
+    """What it has of the ledger, as text, where there may be several; None on a file, where one has all."""
 
 
 class EnginePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +33,9 @@ class EnginePage(msgspec.Struct, frozen=True, kw_only=True):
     """Who works on the ledger, as text; None where nobody does."""
 
     at_work: tuple[WorkerProcess, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What nobody has of the ledger though runs there are not finished, as texts."""
+
     last_process: LastProcess | None = None
     """None where one works, or none ever has."""
 

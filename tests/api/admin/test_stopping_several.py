@@ -80,8 +80,8 @@ async def several(url: str, *names: ProcessName) -> AsyncIterator[Several]:
             while len((await ledger.server.processes()).processes) < len(names):
                 await anyio.lowlevel.checkpoint()
             yield at
-            for each in at.stops.values():
-                each.set()
+            for end in at.stops.values():
+                end.set()
     await driver.close()
 
 

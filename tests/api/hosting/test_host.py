@@ -89,7 +89,7 @@ async def test_who_is_asked_to_stop_ends_in_order_and_leaves_the_ledger_to_other
             await anyio.sleep(30)
             assert holder(work.ledger) is not None
             if by_command:
-                assert (await ask_to_stop(work.ledger, work.dependencies)).ended
+                assert (await ask_to_stop(work.ledger, dependencies=work.dependencies)).ended
             else:
                 work.stop.set()
     assert holder(work.ledger) is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.cli.output.process_table import process_lines, show_processes
+from orchestrator.cli.output.process_table import show_processes
 from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown, ShardShown
 from tests.cli.command_line import give, shown
 from tests.cli.small_ledger import a_ledger
@@ -28,6 +28,7 @@ FOUND = LedgerProcesses(
     free=(
         ShardShown(shard=7, endpoints=("a", "b"), left_at=SINCE),
         ShardShown(shard=8, endpoints=("c",)),
+        ShardShown(shard=0),
     ),
     lacks=(LackShown(run="night", process="vm 5", why="there is no API key for it"),),
 )
@@ -39,21 +40,23 @@ def test_each_process_has_a_line_with_what_it_has(monkeypatch: pytest.MonkeyPatc
     lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
     assert lines[0] == "PROCESS VERSION SINCE (UTC) BEATS HAS"
     assert (
-        "process 7 on one (serve) 1.2 2026-01-01 00:00:00 yes schedules; endpoint-0, endpoint-1, endpoint-2 and 1 more; wanted by process 9 on three"
+        "process 7 on one (serve) 1.2 2026-01-01 00:00:00 yes schedules and flows; endpoint-0, endpoint-1, endpoint-2 and 1 more; wanted by process 9 on three"
         in lines
     )
+    assert json.loads(shown(lambda: show_processes(FOUND, as_json=True)).stdout)["processes"][0]["is_keeper"]
     assert "process 8 on two (serve) 1.2 2026-01-01 00:00:00 no stands by" in lines
     assert "process 9 on three 1.2 2026-01-01 00:00:00 no, and is gone all of it" in lines
     assert "vm 5 2026-01-01 00:00:00 00:01:30 all of it" in lines
 
 
 def test_what_nobody_has_and_what_is_lacking_is_said_below() -> None:
-    assert list(process_lines(FOUND)) == [
+    assert list(FOUND.remarks) == [
         "nobody has a, b, where runs are not finished; who had it was gone at 2026-01-01 00:00:00 UTC",
         "nobody has c, where runs are not finished",
+        "nobody has the schedules and flows",
         "night is not served by vm 5: there is no API key for it",
     ]
-    assert list(process_lines(LedgerProcesses(ledger="l.db", processes=()))) == ["nobody works on l.db"]
+    assert list(LedgerProcesses(ledger="l.db", processes=()).remarks) == ["nobody works on l.db"]
 
 
 def test_on_a_file_on_which_nobody_works_that_is_said() -> None:

@@ -61,6 +61,7 @@ CASES: Final[Mapping[str, AlertCase]] = {
             {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "1x60"},
             {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "0x60"},
             {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "1x50 0x10"},
+            {'ledger_processes{state="works"}': "1x60", 'ledger_processes{state="stands_by"}': "0x20 1x2 0x38"},
         ),
     ),
     "ShardsUnowned": AlertCase(
