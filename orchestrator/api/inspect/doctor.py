@@ -10,13 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.inspect.paid_pods import paid_pods
 from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
-from orchestrator.api.inspect.server_probe import (
-    how_server_is,
-    server_now,
-    unseen_on_server,
-    watch_beats,
-    with_beats,
-)
+from orchestrator.api.inspect.server_probe import ProcessBeats, how_server_is, server_now, unseen_on_server
 from orchestrator.api.inspect.service_probe import ASK_S_MAX, how_it_is, service_state, timeout_there, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
@@ -33,7 +27,6 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings, place_for
 from orchestrator.settings.words_and_defaults import LOCAL
-from orchestrator.views.processes import ProcessShown
 
 ASKED_MAX: Final = 20
 """No more endpoints than these are asked at once: a ledger may know hundreds."""
@@ -54,14 +47,14 @@ async def doctor(
     `within_s` is how long a service may take to answer; `network_of` says what kind of network file system a folder is
     on. Raises `UsageError` where there is no ledger, or no such run.
     """
-    given, seen = dependencies or Dependencies(), list[ProcessShown]()
+    given, seen = dependencies or Dependencies(), ProcessBeats()
     try:
         async with anyio.create_task_group() as beside:
-            beside.start_soon(watch_beats, request.ledger, given, seen)
+            beside.start_soon(seen.watch, request.ledger, given)
             facts, not_asked = await _facts(request, given, within_s, network_of)
     except BaseExceptionGroup as group:
         raise leading(group) from group
-    facts = replace(facts, server=with_beats(facts.server, seen))
+    facts = replace(facts, server=seen.of(facts.server))
     services = [how_it_is(service) for service in facts.services if service.health is not None]
     return Diagnosis(
         findings=findings(facts),

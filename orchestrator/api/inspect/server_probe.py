@@ -28,27 +28,31 @@ async def server_now(ledger: Ledger, clock: Clock) -> ServerState | None:
     return replace(await ledger.server.state(), ahead_us=clock.now() - ledger.now())
 
 
-async def watch_beats(path: LedgerAddress, given: Dependencies, into: list[ProcessShown]) -> None:
-    """Adds the processes of a ledger on a server, of which it is known after some seconds whether they beat; none of a
-    file, and none of a ledger that cannot be read, which whoever asks for more finds out.
-    """
-    if not isinstance(path, LedgerUrl):
-        return
-    with suppress(OrchestratorError):
-        async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
-            if ledger.server is not None:
-                into += (await observed_processes(ledger.server, within_s=SILENT_S)).processes
+class ProcessBeats:
+    """The processes of a ledger on a server, of which it is known after some seconds whether they beat."""
 
+    def __init__(self) -> None:
+        self._seen: Sequence[ProcessShown] = ()
 
-def with_beats(server: ServerState | None, seen: Sequence[ProcessShown]) -> ServerState | None:
-    """What is known of `server` with which of its processes were seen to beat."""
-    if server is None:
-        return None
-    return replace(
-        server,
-        silent_processes=[each.process for each in seen if each.is_beating is False],
-        is_succeeded=any(each.is_beating for each in seen),
-    )
+    async def watch(self, path: LedgerAddress, given: Dependencies) -> None:
+        """Looks at them, beside whoever asks for all else; there are none on a file, and none are known of a ledger
+        that cannot be read, as that one finds out.
+        """
+        if isinstance(path, LedgerUrl):
+            with suppress(OrchestratorError):
+                async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
+                    assert ledger.server is not None
+                    self._seen = (await observed_processes(ledger.server, within_s=SILENT_S)).processes
+
+    def of(self, server: ServerState | None) -> ServerState | None:
+        """`server` with which of them beat; None where there is none."""
+        if server is None:
+            return None
+        return replace(
+            server,
+            silent_processes=[each.process for each in self._seen if each.is_beating is False],
+            is_succeeded=any(each.is_beating for each in self._seen),
+        )
 
 
 def how_server_is(facts: Facts) -> Iterator[str]:

@@ -83,8 +83,9 @@ ALWAYS: Final[Settings] = {
 }
 
 
-def connecting(url: LedgerUrl) -> Connect:
-    """The ordinary way to connect to the database at `url`; see `process_mark` for how connections are called.
+def connecting(url: LedgerUrl, *, named: LedgerUrl | None = None) -> Connect:
+    """The ordinary way to connect to the database at `url`, which people call so, or as it is `named`; see
+    `process_mark` for how connections are called.
 
     Raises `UsageError` where the driver is missing. A connection raises `StorageError` where nobody can be reached, and
     `UsageError` for a server to which no ledger can be trusted.
@@ -96,14 +97,14 @@ def connecting(url: LedgerUrl) -> Connect:
     warnings.filterwarnings("ignore", "password file")  # its own way to say what `connect_errors` says
 
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
-        with connect_errors(url):
+        with connect_errors(named or url):
             driver = await asyncpg.connect(
                 **arguments(url, {"application_name": connection_name(), **ALWAYS, **settings}),
                 timeout=bounds.connected_s * len(url.hosts),
                 command_timeout=bounds.answered_s,
             )
             try:
-                await check_server(driver, url)
+                await check_server(driver, named or url, schema=url.schema)
             except BaseException:
                 driver.terminate()
                 raise

@@ -15,8 +15,8 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('f
 """
 
 
-async def check_server(driver: Any, url: LedgerUrl) -> None:
-    """Raises `UsageError` for a server that would lose what was committed, or that lacks the schema.
+async def check_server(driver: Any, url: LedgerUrl, *, schema: str) -> None:
+    """Raises `UsageError` for a server that would lose what was committed, or that lacks the `schema`.
 
     Asked of each connection: after a fail-over it may lead to another server.
     """
@@ -31,8 +31,8 @@ async def check_server(driver: Any, url: LedgerUrl) -> None:
             f"{url}: this server has fsync=off: what is paid for would be lost with its machine; set it to on, and"
             " reload the server's configuration"
         )
-    if found["schema"] != url.schema:
+    if found["schema"] != schema:
         raise UsageError(
-            f"{url}: there is no schema {url.schema} here that this role may use; make it (CREATE SCHEMA {url.schema}),"
+            f"{url}: there is no schema {schema} here that this role may use; make it (CREATE SCHEMA {schema}),"
             f" grant its use, or name another one; a pooler in between has to pass search_path on"
         )

@@ -89,9 +89,10 @@ class ServerSite:
 
     async def make_room(self) -> None:
         """Its schema."""
-        beside = ServerSite(roles.without_schema(self.address), connect=self._given)
+        connect = self._given or connecting(roles.without_schema(self.address), named=self.address)
+        beside = ServerDatabase(str(self.address), connect, metadata)
         try:
-            async with beside.database.changing() as connection:
+            async with beside.changing() as connection:
                 await roles.make_schema(connection, self.address.schema)
         finally:
             await beside.aclose()

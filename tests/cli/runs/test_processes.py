@@ -35,7 +35,7 @@ FOUND = LedgerProcesses(
 
 
 def test_each_process_has_a_line_with_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("COLUMNS", "200")
     told = shown(lambda: show_processes(FOUND, as_json=False))
     lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
     assert lines[0] == "PROCESS VERSION SINCE (UTC) BEATS HAS"

@@ -147,3 +147,11 @@ async def test_a_schema_of_its_own_is_made_once(url: LedgerUrl, databases: Datab
     administrator = await connect({}, BOUNDS)
     assert await administrator.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = 'night'") == 1
     await administrator.close()
+
+
+async def test_a_schema_that_cannot_be_made_is_called_as_people_call_it() -> None:
+    site = site_of(parse_ledger_url("postgresql://nobody@127.0.0.1:1/nowhere?schema=night"))
+    with pytest.raises(StorageError) as refused:
+        await site.make_room()
+    assert str(refused.value).startswith("postgresql://nobody@127.0.0.1:1/nowhere?schema=night: ")
+    assert "pg_catalog" not in str(refused.value)

@@ -42,9 +42,9 @@ class Server:
     ],
 )
 async def test_a_server_that_cannot_be_trusted_with_a_ledger_is_refused(said: dict[str, object], why: str) -> None:
-    await check_server(Server(), URL)
+    await check_server(Server(), URL, schema=URL.schema)
     with pytest.raises(UsageError) as refused:
-        await check_server(Server(**said), URL)
+        await check_server(Server(**said), URL, schema=URL.schema)
     assert str(refused.value).startswith(f"{URL}: ")
     assert why in str(refused.value)
 
