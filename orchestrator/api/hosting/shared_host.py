@@ -19,6 +19,7 @@ from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.process.engine_process import open_process
+from orchestrator.engine.process.stop_watch import StopWatch
 from orchestrator.errors import DeposedError, LedgerBusyError, leading
 from orchestrator.ledger import sharing_ledger
 from orchestrator.ledger.processes.shard_owner import ShardOwner
@@ -97,6 +98,8 @@ async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -
         ):
             host.attend(process.ledger, around)
             around.start_soon(host.stop_when_asked, process)
+            watch = StopWatch(ledger=process.ledger, number=owner.number, stop=host.stop, console=host.console)
+            around.start_soon(watch.serve)
             await process.listen()
             await process.begin()
             yield SharedLedger(
@@ -111,8 +114,8 @@ async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -
 
 async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> None:
     """Begins what the engine of a shard does. Inside of its `working`."""
+    engine.commands.stops_when_asked(host.stop)
     if engine.scope.is_keeper:
-        engine.commands.stops_when_asked(host.stop)
         recovered, _ = await host.begin(engine, Firing.ALWAYS)
     else:
         recovered = await engine.collect()
