@@ -28,7 +28,7 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
         beats = await opened.beats_at_work(held_by)
         lacks = await _lacks(opened, beats)
         if present is not None:
-            return present.shown(str(ledger), lacks)
+            return present.heard({each.epoch: each.beaten_at for each in beats}).shown(str(ledger), lacks)
         return LedgerProcesses(ledger=str(ledger), processes=tuple(await _of_file(opened, held_by, beats)), lacks=lacks)
 
 

@@ -184,7 +184,7 @@ def _told(found: "Stopped") -> Iterator[str]:
     for each in found.processes:
         yield _end(each.process, has_ended=each.ended)
     if went_on:
-        yield went_on.removeprefix("; ")
+        yield f"{found.holder} goes on with {found.ledger}"
 
 
 def _end(process: str, *, has_ended: bool, has_answered: bool = True) -> str:

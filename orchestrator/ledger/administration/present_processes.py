@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608  all that is put together here is ours
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -44,6 +44,14 @@ class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
     def names(self) -> dict[int, str]:
         """What each is called, by its number."""
         return {number: each.process for each, (number, _) in zip(self.processes, self.beats, strict=True)}
+
+    def heard(self, said_at: Mapping[int, int]) -> "PresentProcesses":
+        """The same, with when each last said how it stands, by its number, as far as it has."""
+        processes = tuple(
+            msgspec.structs.replace(each, reported_at=said_at.get(number))
+            for each, (number, _) in zip(self.processes, self.beats, strict=True)
+        )
+        return msgspec.structs.replace(self, processes=processes)
 
     def shown(self, ledger: str, lacks: Sequence[LackShown] = ()) -> LedgerProcesses:
         """What people are shown of them, and of what those lack."""

@@ -37,7 +37,7 @@ def test_of_several_each_is_told_whether_it_has_ended() -> None:
     both = Stopped(ledger="l", was="process 7", ended=True, processes=(one, other))
     assert said(both) == (0, "process 7 on a (serve) has ended\nprocess 8 has ended\n")
     named = Stopped(ledger="l", was="process 7", ended=True, holder="process 8", processes=(one,))
-    assert said(named) == (0, "process 7 on a (serve) has ended\nby now it is process 8 that works on l\n")
+    assert said(named) == (0, "process 7 on a (serve) has ended\nprocess 8 goes on with l\n")
     left = ProcessEnd(process="process 8", ended=False)
     exit_code, text = said(Stopped(ledger="l", was="process 7", ended=False, processes=(one, left)))
     assert (exit_code, text.count("has ended\n")) == (4, 1)
