@@ -70,7 +70,7 @@ class FollowedRun(RunElsewhere):
         """What the process that is followed had sent before: nothing, but for the first one."""
 
         self.holder = holder
-        """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
+        """Who works on the run, or on the ledger; None once nobody does, and nothing is kept up to date."""
 
     @property
     def sent(self) -> Counter[str]:
@@ -127,7 +127,7 @@ class FollowedRun(RunElsewhere):
             await self.ledger.commands.ask(Action.SERVE, run=self.run.id)
 
     async def _look_at_holder(self) -> None:
-        held_by = await self.ledger.holder()
+        held_by = await served_by(self.ledger, self.run)
         if held_by != self.holder:
             self.holder, self._heard_at = held_by, self.ledger.now()
             self.progress.nudge()
@@ -140,6 +140,11 @@ class FollowedRun(RunElsewhere):
             )
 
 
+async def served_by(ledger: Ledger, run: Run) -> str | None:
+    """Who works at the endpoint of `run`, or, while nobody does, on the ledger, as text for people; None if nobody."""
+    return await ledger.holder(run.endpoint_id) or await ledger.holder()
+
+
 async def followed_run(ledger: Ledger, run: Run, console: Console, *, silent: str = TAKES_PLACE) -> FollowedRun:
     """`run` as whoever works on `ledger` now serves it."""
-    return FollowedRun(ledger, run, console, silent=silent, holder=await ledger.holder())
+    return FollowedRun(ledger, run, console, silent=silent, holder=await served_by(ledger, run))

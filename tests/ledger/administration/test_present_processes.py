@@ -9,6 +9,7 @@ import pytest
 from orchestrator import __version__
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.processes import processes
+from orchestrator.api.pages.engine import engine_page
 from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.administration.present_processes import PresentProcesses
@@ -76,6 +77,12 @@ async def test_each_process_is_there_with_what_it_has_and_what_nobody_has(url: s
         told = Readings()
         async with read_ledger(parse_ledger_url(url), connect=plain_connections(url)) as ledger:
             await read_process(ledger, (), (), told)
+            page = await engine_page(ledger, await ledger.holder(), "1h", with_rows=False)
+        assert [(each.process, each.has, each.is_silent) for each in page.at_work] == [
+            (FIRST.name, "schedules and flows; a, c", True),
+            (SECOND.name, "stands by", False),
+        ]
+        assert page.remarks == ("nobody has b, where runs are not finished",)
         values = told.snapshot().values
         assert values["ledger_processes"] == {("works",): 1, ("stands_by",): 1}
         assert values["ledger_shards_unowned"] == {(): 1}
