@@ -214,7 +214,8 @@ def test_a_step_whose_answer_was_lost_is_taken_as_what_the_account_says_then(wat
     assert not any("somebody" in line for line in watched.place.console.lines)
 
 
-@pytest.mark.parametrize("has_heard", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("has_heard", [False, True])
 def test_after_a_kill_within_a_step_tidy_puts_back_what_there_was_before(watched: Watched, has_heard: bool) -> None:
     """It was 3, is 4, and was to be more: the account has heard of that, or not."""
     place, crash = watched.place, Crash()
