@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from orchestrator.api.hosting.shard_engine import ShardEngine
 from orchestrator.api.hosting.shard_news import ShardNews
 from orchestrator.core.ownership.shard_bids import KEEPERS, Pair, ShardBids
-from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties
+from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.scope import Scope
@@ -65,7 +65,7 @@ class SharedLedger:
             raise DeposedError(lost)
 
     async def _step(self) -> bool:
-        """Looks, and does what is due; returns whether more may be due at once."""
+        """Looks, and does what is due; returns whether more is due at once."""
         async with self._changing:
             try:
                 seen, needs = await self.owner.look(), await self.owner.needs()
@@ -102,7 +102,7 @@ class SharedLedger:
                 engine.end()
 
     async def _change_hands(self, due: ShardDuties, needs: ShardNeeds) -> bool:
-        """Does what is due between processes, and begins engines; returns whether anything has come."""
+        """Does what is due between processes, and begins engines; returns whether more is due at once."""
         held = {taken.shard: taken for taken in self.owner.shards}
         for number in due.give:
             await self.owner.give(held[number])
@@ -112,9 +112,10 @@ class SharedLedger:
             await self.owner.ask_for(number)
         if due.take:
             await self.owner.take(due.take)
-        for number in due.begin:
-            self._begin(number, needs, is_successor=held[number].was_left)
-        return bool(due.merge) or len(self.owner.shards) > len(held) - len(due.give)
+        taken = {each.shard: each for each in self.owner.shards}
+        for number in shards_to_begin(taken, needs.pairs, self._engines):
+            self._begin(number, needs, is_successor=taken[number].was_left)
+        return bool(due.merge)
 
     def _begin(self, number: int, needs: ShardNeeds, *, is_successor: bool) -> None:
         places = needs.of(number)

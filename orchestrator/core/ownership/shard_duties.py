@@ -25,9 +25,6 @@ class ShardDuties(NamedTuple):
     ask_for: list[int]
     """Those that others have."""
 
-    begin: list[int]
-    """Those whose engines are to begin."""
-
 
 def shard_duties(
     me: int,
@@ -42,21 +39,27 @@ def shard_duties(
 ) -> ShardDuties:
     """Those of the process `me` at that time, beside `others`. Its engines work `at_work`, and some are `busy` with
     what the ledger does not tell of.
-
-    What has come to be one is not begun apart: the runs that use both would be known in part to two engines. Nor does
-    any begin while one ends whose shard has become part of another one: they could be at the same endpoints.
     """
     due = merging(me, shards, pairs)
     mine = {each.number for each in shards if each.owner == me}
     joined = {number for pair in due.merge for number in pair}
     leaving = {*bids.to_give(shards, others), *(set(bids.to_let_go(shards, at)) - set(busy))} - joined
     asked = bids.to_ask_for(shards, others, at)
-    apart = mine - leaving - {number for pair in pairs for number in pair} if mine.issuperset(at_work) else set[int]()
     return ShardDuties(
         end=[number for number in at_work if number not in mine or number in leaving | joined],
         give=sorted(leaving - set(at_work)),
         merge=[pair for pair in due.merge if not set(pair) & set(at_work)],
         take=sorted({*bids.to_take(shards, others, at), *due.take}),
         ask_for=[*due.ask_for, *([] if asked is None else [asked])],
-        begin=sorted(apart - set(at_work)),
     )
+
+
+def shards_to_begin(mine: Collection[int], pairs: Collection[Pair], at_work: Collection[int]) -> list[int]:
+    """Those of the shards that are `mine` whose engines are to begin.
+
+    What has come to be one is not begun apart: the runs that use both would be known in part to two engines. Nor does
+    any begin while one ends whose shard has become part of another one: they could be at the same endpoints.
+    """
+    if not set(mine).issuperset(at_work):
+        return []
+    return sorted(set(mine) - set(at_work) - {number for pair in pairs for number in pair})

@@ -22,12 +22,15 @@ FROM leases JOIN processes ON processes.id = owner WHERE shard = 0
 """)
 """Who has the keeper's shard; no row if nobody has."""
 
-_MAKE: Final = """
-INSERT INTO leases (shard) SELECT shard FROM (SELECT 0 AS shard UNION SELECT coalesce(shard_id, id) FROM endpoints) used
-WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING
+_ALL: Final = """
+WITH made AS (
+  INSERT INTO leases (shard)
+  SELECT shard FROM (SELECT 0 AS shard UNION SELECT coalesce(shard_id, id) FROM endpoints) used
+  WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING RETURNING *
+)
+SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases
+UNION ALL SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM made ORDER BY shard
 """
-_ALL: Final = "SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases ORDER BY shard"
-
 _MERGE: Final = "UPDATE endpoints SET shard_id = $1 WHERE coalesce(shard_id, id) = $2"
 _LEFT_BY_EITHER: Final = """
 UPDATE leases SET left_at = greatest(left_at, (SELECT left_at FROM leases WHERE shard = $2)) WHERE shard = $1
@@ -125,7 +128,6 @@ class Leases:
 
     async def all(self) -> list[LeaseRow]:
         """Those of all shards that there are by now, in their order."""
-        await self._driver.execute(_MAKE)
         return [LeaseRow(**row) for row in await self._driver.fetch(_ALL)]
 
     async def owner(self) -> LedgerOwner | None:

@@ -3,12 +3,12 @@
 from collections.abc import Collection
 
 from orchestrator.core.ownership.shard_bids import LET_GO_US, Pair, Shard, ShardBids
-from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties
+from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.units import SECOND_US
 
 NOW = 1_000 * SECOND_US
 ME, OTHER = 11, 12
-NOTHING = ShardDuties(end=[], give=[], merge=[], take=[], ask_for=[], begin=[])
+NOTHING = ShardDuties(end=[], give=[], merge=[], take=[], ask_for=[])
 
 
 def due(
@@ -31,9 +31,9 @@ def due(
     )
 
 
-def test_what_is_ours_begins_and_what_is_free_is_taken() -> None:
+def test_what_is_free_is_taken_and_what_is_ours_begins() -> None:
     assert due(Shard(0, ME), Shard(1, OTHER), Shard(2, None), at_work=[0]) == NOTHING._replace(take=[2])
-    assert due(Shard(0, OTHER), Shard(2, ME)) == NOTHING._replace(begin=[2])
+    assert shards_to_begin([2, 0, 1], [], [0]) == [1, 2]
 
 
 def test_what_another_one_asks_for_is_given_once_its_engine_has_ended() -> None:
@@ -56,13 +56,15 @@ def test_what_has_come_to_be_one_is_merged_once_neither_engine_works_and_begins_
     assert due(*both, pairs=[pair], at_work=[1, 2]) == NOTHING._replace(end=[1, 2])
     assert due(*both, pairs=[pair], at_work=[2]) == NOTHING._replace(end=[2])
     assert due(*both, pairs=[pair]) == NOTHING._replace(merge=[pair])
-    assert due(Shard(1, ME)) == NOTHING._replace(begin=[1])
+    assert shards_to_begin([1, 2], [pair], []) == []
+    assert shards_to_begin([1], [], []) == [1]
 
 
 def test_half_of_what_has_come_to_be_one_does_not_begin_but_goes_on() -> None:
     shards, pair = (Shard(1, ME), Shard(2, OTHER)), Pair(1, 2)
     assert due(*shards, pairs=[pair]) == NOTHING._replace(ask_for=[2])
     assert due(*shards, pairs=[pair], at_work=[1]) == NOTHING._replace(ask_for=[2])
+    assert shards_to_begin([1, 3], [pair], []) == [3]
     assert due(Shard(1, OTHER), Shard(2, ME), pairs=[pair]) == NOTHING
 
 
@@ -79,4 +81,5 @@ def test_whoever_has_too_few_asks_for_one() -> None:
 def test_an_engine_ends_whose_shard_is_ours_no_more_and_none_begins_before_it_has() -> None:
     """It has become part of another one, and whoever said so heard no answer."""
     assert due(Shard(1, ME), at_work=[2]) == NOTHING._replace(end=[2])
-    assert due(Shard(1, ME)) == NOTHING._replace(begin=[1])
+    assert shards_to_begin([1], [], [2]) == []
+    assert shards_to_begin([1], [], []) == [1]

@@ -31,9 +31,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an engine begins beside one that is still at the same endpoints",
-        path="orchestrator/core/ownership/shard_duties.py::shard_duties",
-        old="if mine.issuperset(at_work) else set[int]()",
-        new="if True else set[int]()",
+        path="orchestrator/core/ownership/shard_duties.py::shards_to_begin",
+        old="if not set(mine).issuperset(at_work):",
+        new="if False:",
         tests=(f"{DUTIES}::test_an_engine_ends_whose_shard_is_ours_no_more_and_none_begins_before_it_has",),
     ),
     Fault(
