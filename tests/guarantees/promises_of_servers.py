@@ -26,6 +26,11 @@ OF_SERVERS: Final = (
         tests=(
             "tests/system/test_taking_over.py::test_one_that_stands_by_takes_the_place_of_one_that_is_gone",
             "tests/system/test_shared_webhooks.py::test_each_is_answered_and_counts_once_also_while_the_owner_stands_still",
+            "tests/api/hosting/test_shared_ledger.py::test_each_has_a_part_and_sends_there_alone",
+            "tests/api/hosting/test_shared_ledger.py::test_who_is_asked_to_stop_hands_over_and_nobody_waits",
+            "tests/api/hosting/test_shared_ledger.py::test_a_run_that_comes_to_have_an_endpoint_of_another_one_is_served_by_one_of_them",
+            "tests/system/test_shared_ledger.py::test_runs_at_three_endpoints_give_the_same_files_as_in_a_file_while_one_of_three_is_stopped",
+            "tests/core/ownership/test_shard_duties.py::test_what_another_one_asks_for_is_given_once_its_engine_has_ended",
             "tests/core/ownership/test_lease.py::test_whoever_takes_over_does_so_after_its_predecessor_has_ceased",
             "tests/ledger/processes/test_tenure.py::test_whoever_beats_keeps_it_however_long_another_one_stands_by",
             "tests/ledger/processes/test_tenure.py::test_whoever_stands_by_takes_the_place_of_one_that_beats_no_more_though_it_is_connected",

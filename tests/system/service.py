@@ -32,6 +32,9 @@ class Options:
     """Of further processes, which are to be told apart: of each request it is noted whose key it bore, and when it came."""
 
     endpoint: str = "ep1"
+    others: tuple[str, ...] = ()
+    """Further endpoints that are the same."""
+
     throttled: str = ""
     """Another endpoint, where there is a machine for no worker: jobs wait there until they are cancelled."""
 
@@ -175,7 +178,7 @@ class Service:
             self.senders.append((anyio.current_time(), key, operation))
         if key not in (self.options.key, *self.options.other_keys):
             return 401, {"error": "unauthorized"}
-        if endpoint not in {self.options.endpoint, self.options.throttled}:
+        if endpoint not in {self.options.endpoint, *self.options.others, self.options.throttled}:
             return 404, {"error": "endpoint not found"}
         if endpoint == self.options.throttled and operation == "health":
             return 200, {"jobs": {"inQueue": self.waiting()}, "workers": {"running": 0, "throttled": 2}}
