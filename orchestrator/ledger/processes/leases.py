@@ -46,7 +46,7 @@ WITH {me}, alone AS (
 ), free AS (
   SELECT shard, handover FROM leases
   WHERE shard = ANY($3::bigint[]) AND owner IS NULL AND coalesce(wanted_by, $1) = $1
-    AND NOT EXISTS (SELECT FROM alone) ORDER BY shard FOR UPDATE
+    AND NOT EXISTS (SELECT FROM alone) AND {is_known} ORDER BY shard FOR UPDATE
 )
 UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}, handover = NULL
 FROM me, free WHERE leases.shard = free.shard
@@ -58,7 +58,7 @@ WHERE shard = $1 AND owner = $2 AND epoch = $4 RETURNING shard
 """)
 _WANT: Final = statement_of("""
 WITH {me} UPDATE leases SET wanted_by = me.id
-FROM me WHERE shard = $3 AND owner <> me.id AND coalesce(wanted_by, me.id) = me.id RETURNING shard
+FROM me WHERE shard = $3 AND owner <> me.id AND coalesce(wanted_by, me.id) = me.id AND {is_known} RETURNING shard
 """)
 
 
@@ -154,8 +154,8 @@ class Leases:
         return len(mine) == len(pair)
 
     async def take(self, process: ProcessNumber, shards: Iterable[int]) -> list[TakenShard]:
-        """Takes those of `shards` that nobody has and no other process wants; none where we were declared dead, or
-        another process has the whole ledger.
+        """Takes those of `shards` that nobody has and no other process wants; none where we were declared dead, where
+        another process has the whole ledger, or a newer program has brought it to another schema.
         """
         rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
         return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)

@@ -25,6 +25,7 @@ from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
 from orchestrator.ledger.postgres.process_mark import has_mark
 from orchestrator.ledger.postgres.server_clock import NOW_US
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 
 ENDED_MS_MAX: Final = 1_000
 """How long a connection may take until it has ended."""
@@ -38,10 +39,13 @@ _HANDED_OVER: Final = """(
   WHERE coalesce(endpoints.shard_id, endpoints.id) = leases.shard AND $3::text::jsonb ? endpoints.id::text
 )"""
 
+_IS_KNOWN: Final = f"(SELECT version_num FROM alembic_version) <= '{SCHEMA_VERSION}'"  # noqa: S608  text of ours
+"""A newer program may have brought the tables up while this one had nothing of the ledger."""
+
 
 def statement_of(template: str) -> str:
     """A statement with what several have in common: the server's time, the row of a process that asks, and what is told
-    by $3 of the endpoints of a shard that is let go of.
+    by $3 of the endpoints of a shard that is let go of, and whether this program knows the tables.
     """
     return template.format(
         now=NOW_US,
@@ -51,6 +55,7 @@ def statement_of(template: str) -> str:
         is_this_ones=has_mark("$1::text"),
         is_whole=IS_WHOLE,
         handed_over=_HANDED_OVER,
+        is_known=_IS_KNOWN,
     )
 
 

@@ -123,6 +123,7 @@ class ServerSite:
 
     async def _make_room_for_owners(self) -> None:
         found = await self.version()
+        migrations.refuse_unknown(self.address, found)
         if found is not None and found >= OWNED_SINCE:
             return
         if found is not None and (holder := await self.holder()) is not None:
