@@ -9,6 +9,7 @@ import anyio
 import httpx
 import pytest
 
+from orchestrator.api.admin.process_stop import stop
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.runs.process_commands import beside, control, retry
 from orchestrator.client import Service
@@ -253,6 +254,22 @@ async def test_an_endpoint_at_which_nobody_has_worked_is_served_at_once_with_its
         await site.until(failing, State.SUCCEEDED)
         assert site.senders(THIRD) == site.senders(ONE)
         assert list(await site.shards()) == [0, 1]
+
+
+async def test_all_end_once_somebody_asks_for_that_also_one_that_has_nothing(site: Site) -> None:
+    async with site.serving("a", "b") as machines:
+        await anyio.sleep(SOON_S)
+        assert len(set((await site.shards()).values())) == 1, "there is the keeper's alone"
+        with anyio.fail_after(PATIENCE_S):
+            stopped = await stop(parse_ledger_url(site.url), None, site.dependencies("people"))
+            for machine in machines:
+                await machine.ended.wait()
+        assert (stopped.ended, stopped.outcome, [each.ended for each in stopped.processes]) == (
+            True,
+            "it stops",
+            [True] * 2,
+        )
+        assert all(any("asks this process to stop" in line for line in each.heard.lines) for each in machines)
 
 
 @pytest.mark.slow

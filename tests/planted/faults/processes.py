@@ -247,6 +247,24 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="one of several processes that has no part of the ledger does not hear that it is to stop",
+        path="orchestrator/api/hosting/shared_host.py::_sharing",
+        old="around.start_soon(watch.serve)",
+        new="pass",
+        tests=(
+            "tests/api/hosting/test_shared_ledger.py::test_all_end_once_somebody_asks_for_that_also_one_that_has_nothing",
+        ),
+    ),
+    Fault(
+        name="what a process has said counts though the ledger has it no more",
+        path="orchestrator/ledger/runs/heartbeats.py::Heartbeat.is_fresh",
+        old="not self.is_gone and",
+        new="True and",
+        tests=(
+            "tests/ledger/processes/test_dead_heartbeats.py::test_what_the_dead_have_said_is_not_shown_as_of_now_and_who_spoke_before_a_take_over_still_works",
+        ),
+    ),
+    Fault(
         name="each engine carries out the commands of all runs",
         path="orchestrator/engine/commands/inbox.py::CommandInbox._is_ours",
         old="return self._scope.has(command.at_endpoint)",
