@@ -35,6 +35,9 @@ ANSWERED_S: Final = 20.0
 NO_ANSWER_S: Final = 30.0
 """So long an answer of the service is waited for."""
 
+FLIGHT_S: Final = 10.0
+"""So long requests in flight may take, where their process hands over."""
+
 
 def _for_all(lasts_s: float, does: Callable[[float], Act], *, weight: float = 1.0) -> Fault:
     """Of that nobody is spared, so nothing is sent for as long as it lasts."""
@@ -62,6 +65,12 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "no-ledger:20": Fault(does=swallowed(20, ledger=True, service=False), is_replaced=True, lasts_s=20),
     # It waits for answers for as long as usual.
     "no-service:20": Fault(does=swallowed(20, ledger=False, service=True), silence_s_max=NO_ANSWER_S + SILENCE_S_MAX),
+    "no-service:60": Fault(
+        does=swallowed(60, ledger=False, service=True),
+        is_replaced=True,
+        silence_s_max=NO_ANSWER_S + FLIGHT_S + SILENCE_S_MAX,
+        lasts_s=60,
+    ),
     "isolated:20": Fault(does=swallowed(20, ledger=True, service=True), is_replaced=True, lasts_s=20),
     "commit-lost": Fault(does=at_commit(AtCommit.LOST, 3)),
     "commit-unanswered": Fault(does=at_commit(AtCommit.UNANSWERED, 3)),

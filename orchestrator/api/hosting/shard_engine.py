@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from orchestrator.core.ownership.service_reach import EndpointReach, ShardReach, shard_reach
 from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.engine import Engine, engine_in
 from orchestrator.engine.process.engine_process import EngineProcess
@@ -57,6 +58,18 @@ class ShardEngine:
     def is_busy(self) -> bool:
         """Whether it does something of which the ledger does not tell that it is still to be done."""
         return self.engine is not None and any(each.is_saving for each in self.engine.runs.sessions.values())
+
+    def reach(self) -> ShardReach:
+        """Whether it gets answers from its endpoints."""
+        endpoints = () if self.engine is None else self.engine.endpoints.endpoints.values()
+        now = self.process.ledger.now()
+        return shard_reach(
+            [
+                EndpointReach(each.health.connectivity.answered_at, each.health.connectivity.unreachable_us(now))
+                for each in endpoints
+            ],
+            now,
+        )
 
     @property
     def is_keepers(self) -> bool:

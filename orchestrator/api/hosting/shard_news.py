@@ -1,7 +1,9 @@
 """Tells on the screen of one of several processes who serves which part of their ledger."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger.holder_text import since_then
@@ -9,6 +11,7 @@ from orchestrator.ledger.processes.leases import LeaseRow
 from orchestrator.ledger.processes.lookout import LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
+from orchestrator.units import SECOND_US
 
 KEEPERS_NAME = "schedules and flows"
 HERE = "this process"
@@ -32,6 +35,7 @@ class ShardNews:
     _is_told: bool = field(init=False, default=False)
     """Whether it was said that this process serves."""
 
+    _unreached: frozenset[int] = field(init=False, default=frozenset())
     _served_by: dict[int, str] = field(init=False, default_factory=dict)
     """What was said last, by the shards' numbers."""
 
@@ -50,6 +54,14 @@ class ShardNews:
             self.console.ready()
         self._tell_owners(seen, needs)
 
+    def hands_over(self, unreached: Collection[int], needs: ShardNeeds) -> None:
+        """Those shards are handed over because nothing is answered there."""
+        for shard in sorted(set(unreached) - self._unreached):
+            self.console.warn(
+                f"{_names_of(shard, needs)}: no answer for {UNREACHED_US // SECOND_US} s; another process goes on there"
+            )
+        self._unreached = frozenset(unreached)
+
     def _alone(self, seen: LedgerSighting) -> str | None:
         keepers = next((lease for lease in seen.leases if lease.shard == KEEPERS), None)
         owner = None if keepers is None else seen.processes.get(keepers.owner or 0)
@@ -64,8 +76,7 @@ class ShardNews:
             who = self._who(lease, seen)
             if lease.shard not in needed or who is None:
                 continue
-            names = ", ".join(place.name for place in needs.of(lease.shard)) or KEEPERS_NAME
-            text = f"{names}: served by {who}"
+            text = f"{_names_of(lease.shard, needs)}: served by {who}"
             if self._served_by.get(lease.shard) != text:
                 self._served_by[lease.shard] = text
                 self.console.info(text)
@@ -75,3 +86,7 @@ class ShardNews:
             return HERE
         owner = seen.processes.get(lease.owner or 0)
         return None if owner is None else owner.name
+
+
+def _names_of(shard: int, needs: ShardNeeds) -> str:
+    return ", ".join(place.name for place in needs.of(shard)) or KEEPERS_NAME

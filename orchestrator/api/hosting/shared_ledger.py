@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from orchestrator.api.hosting.shard_engine import ShardEngine
 from orchestrator.api.hosting.shard_news import ShardNews
+from orchestrator.core.ownership.service_reach import ServiceReach
 from orchestrator.core.ownership.shard_bids import KEEPERS, Pair, ShardBids
 from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.engine.engine import Engine
@@ -44,6 +45,7 @@ class SharedLedger:
     """By their shards; those included that are ending."""
 
     _bids: ShardBids = field(init=False)
+    _reach: ServiceReach = field(init=False, default_factory=ServiceReach)
     _changing: anyio.Lock = field(init=False, default_factory=anyio.Lock)
     """Held by whoever changes which shards are ours, and what their engines have."""
 
@@ -84,12 +86,24 @@ class SharedLedger:
 
     def _due(self, seen: LedgerSighting, needs: ShardNeeds) -> ShardDuties:
         me, needed = self.owner.number, needs.shards
+        others = [each for each in seen.processes if each != me]
+        unreached = self._reach.to_hand_over(
+            [taken.shard for taken in self.owner.shards],
+            [(number, each.reach()) for number, each in self._engines.items()],
+            others,
+            self.owner.elapsed(),
+        )
+        self._bids.stands_back = self._reach.stands_back(others)
+        self.news.hands_over(unreached, needs)
         return shard_duties(
             me,
             self._bids,
-            [each.as_shard._replace(is_needed=each.shard in needed) for each in seen.leases],
+            [
+                each.as_shard._replace(is_needed=each.shard in needed, is_unreached=each.shard in unreached)
+                for each in seen.leases
+            ],
             needs.pairs,
-            others=[each for each in seen.processes if each != me],
+            others=others,
             at_work=list(self._engines),
             busy=[number for number, each in self._engines.items() if each.is_busy],
             at=self.owner.elapsed(),

@@ -154,17 +154,18 @@ class Connectivity:
     def __init__(self) -> None:
         self._first_at: int | None = None
         self._last_at = 0
-        self._answered_at = 0
+        self.answered_at = 0
+        """When the last answer of any kind came; 0: none has."""
 
     def record_failure(self, *, sent_at: int, now: int) -> None:
         """A request did not get through, or its answer did not. A time-out tells of the time since it was sent."""
         if self._first_at is None:
-            self._first_at = max(sent_at, self._answered_at)
+            self._first_at = max(sent_at, self.answered_at)
         self._last_at = now
 
     def record_success(self, now: int) -> None:
         """A request was answered, in whatever way."""
-        self._first_at, self._answered_at = None, now
+        self._first_at, self.answered_at = None, now
 
     def unreachable_us(self, now: int) -> int | None:
         """For how long nothing has got through; None while something does, and when nobody has tried of late."""

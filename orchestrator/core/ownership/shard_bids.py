@@ -13,6 +13,9 @@ from orchestrator.units import SECOND_US
 LEFT_OVER_US: Final = 2 * SECOND_US
 """What nobody has taken for so long is anybody's."""
 
+LEFT_LONG_US: Final = 3 * SECOND_US
+"""What nobody has taken for so long is also for who stands back: all others have had their chance."""
+
 ASK_US: Final = 30 * SECOND_US
 """A process that has fewer than another one asks for a shard each so often: each that goes over stands still for a
 moment."""
@@ -37,6 +40,9 @@ class Shard(NamedTuple):
 
     is_needed: bool = True
     """Whether anything is to be done there; the keeper's always is."""
+
+    is_unreached: bool = False
+    """Whether it is ours, and to be handed over because we get no answer there; see `ServiceReach`."""
 
 
 class Pair(NamedTuple):
@@ -87,6 +93,8 @@ class ShardBids:
         self._free_since: dict[int, int] = {}
         self._idle_since: dict[int, int] = {}
         self._asked_at: int | None = None
+        self.stands_back = False
+        """Whether we ask for nothing, and take what none of the others has taken; see `ServiceReach`."""
 
     def to_take(self, shards: Collection[Shard], others: Collection[int], at: int) -> list[int]:
         """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
@@ -96,14 +104,15 @@ class ShardBids:
         held = _held(shards)
         turn = sorted((self._me, *others), key=lambda process: (held[process], process)).index(self._me)
         taken = {each.number for each in free if each.wanted_by == self._me}
-        taken |= set(unwanted[turn :: len(others) + 1])
-        taken |= {number for number in unwanted if at - self._free_since[number] >= LEFT_OVER_US}
+        taken |= set() if self.stands_back else set(unwanted[turn :: len(others) + 1])
+        left_over_us = LEFT_LONG_US if self.stands_back else LEFT_OVER_US
+        taken |= {number for number in unwanted if at - self._free_since[number] >= left_over_us}
         return sorted(taken)
 
     def to_ask_for(self, shards: Collection[Shard], others: Collection[int], at: int) -> int | None:
         """The shard to ask another one for at that time; None where nobody has too many, or it is too soon."""
         is_soon = self._asked_at is not None and at - self._asked_at < ASK_US
-        if is_soon or any(each.wanted_by == self._me or self._is_free(each) for each in shards):
+        if self.stands_back or is_soon or any(each.wanted_by == self._me or self._is_free(each) for each in shards):
             return None
         held = _held(shards)
         richest = max(others, key=lambda process: held[process], default=self._me)

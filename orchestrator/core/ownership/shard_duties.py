@@ -43,7 +43,9 @@ def shard_duties(
     due = merging(me, shards, pairs)
     mine = {each.number for each in shards if each.owner == me}
     joined = {number for pair in due.merge for number in pair}
-    leaving = {*bids.to_give(shards, others), *(set(bids.to_let_go(shards, at)) - set(busy))} - joined
+    let_go = set(bids.to_let_go(shards, at)) - set(busy)
+    unreached = {each.number for each in shards if each.owner == me and each.is_unreached}
+    leaving = {*bids.to_give(shards, others), *let_go, *unreached} - joined
     asked = bids.to_ask_for(shards, others, at)
     return ShardDuties(
         end=[number for number in at_work if number not in mine or number in leaving | joined],

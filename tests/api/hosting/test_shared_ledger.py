@@ -15,6 +15,7 @@ from orchestrator.api.runs.process_commands import beside, control, retry
 from orchestrator.client import Service
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import LET_GO_US
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -80,9 +81,13 @@ class Site:
         self.clock = clock
         self.sent: list[Sent] = []
         self.is_failing = False
+        self.cut_off = set[str]()
+        """Machines that reach no service."""
 
     def dependencies(self, name: str) -> Dependencies:
         async def note(request: httpx.Request) -> None:
+            if name in self.cut_off:
+                raise httpx.ConnectError("no way there")
             endpoint, _, operation = request.url.path.partition("/v2/")[2].partition("/")
             self.sent.append(Sent(name, endpoint, operation.partition("/")[0], anyio.current_time()))
 
@@ -335,3 +340,48 @@ async def test_who_was_declared_dead_ends_all_and_joins_again_under_another_numb
         [warned] = machine.heard.warnings
         assert "another process has taken this ledger over; nothing more is sent from here" in warned
         machine.heard.warnings.clear()
+
+
+@pytest.mark.slow
+async def test_who_gets_no_answer_from_the_service_hands_over_and_stands_back(site: Site) -> None:
+    first, second = await site.run_at(ONE, jobs=120), await site.run_at(OTHER, jobs=120)
+    async with site.serving("a", "b") as machines:
+        for run in (first, second):
+            await site.until(run, State.SUCCEEDED, 5)
+        [lost] = site.senders(ONE)
+        [other] = {"a", "b"} - {lost}
+        assert site.senders(OTHER) == [other]
+        site.cut_off.add(lost)
+        cut_off_s = anyio.current_time()
+        while site.senders(ONE) != [lost, other]:  # noqa: ASYNC110  nobody tells
+            await anyio.sleep(1)
+        assert UNREACHED_US / SECOND_US < anyio.current_time() - cut_off_s < UNREACHED_US / SECOND_US + 15
+        await site.until(first, State.SUCCEEDED, 120)
+        await site.until(second, State.SUCCEEDED, 120)
+        assert (site.senders(ONE), site.senders(OTHER)) == ([lost, other], [other]), "it asks for nothing"
+        [machine] = [each for each in machines if each.name == lost]
+        assert f"{ONE}: no answer for 30 s; another process goes on there" in machine.heard.warnings
+        machine.heard.warnings.clear()
+    assert site.service.paid == 240
+
+
+@pytest.mark.slow
+async def test_where_nobody_gets_an_answer_it_is_handed_over_once_to_each(site: Site) -> None:
+    run = await site.run_at(ONE, jobs=40)
+    async with site.serving("a", "b") as machines:
+        await site.until(run, State.SUCCEEDED, 5)
+        site.cut_off |= {"a", "b"}
+        owners = list[str | None]()
+        for _ in range(200):
+            await anyio.sleep(1)
+            owner = (await site.shards())[run.endpoint_id]
+            if owner is not None and owners[-1:] != [owner]:
+                owners.append(owner)
+        assert set(owners[:2]) == {"a", "b"}
+        assert len(owners) <= 3
+        site.cut_off.clear()
+        await site.until(run, State.SUCCEEDED, 40)
+        for machine in machines:
+            assert sum("another process goes on there" in warning for warning in machine.heard.warnings) == 1
+            machine.heard.warnings.clear()
+    assert site.service.paid == 40

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from orchestrator.core.ownership.shard_bids import LET_GO_US, Pair, Shard, ShardBids
+from orchestrator.core.ownership.shard_bids import LEFT_LONG_US, LET_GO_US, Pair, Shard, ShardBids
 from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.units import SECOND_US
 
@@ -49,6 +49,23 @@ def test_what_nothing_needs_is_let_go_of_unless_its_engine_is_busy() -> None:
     assert due(idle, at_work=[2], busy=[2], bids=bids, at=later) == NOTHING
     assert due(idle, at_work=[2], bids=bids, at=later) == NOTHING._replace(end=[2])
     assert due(idle, bids=bids, at=later) == NOTHING._replace(give=[2])
+
+
+def test_what_gets_no_answer_is_handed_over_once_its_engine_has_ended() -> None:
+    silent = Shard(2, ME, is_unreached=True)
+    assert due(silent, at_work=[2]) == NOTHING._replace(end=[2])
+    assert due(silent) == NOTHING._replace(give=[2])
+    assert due(Shard(2, OTHER, is_unreached=True)) == NOTHING
+
+
+def test_who_stands_back_asks_for_nothing_and_takes_what_is_left() -> None:
+    shards = Shard(1, OTHER), Shard(2, OTHER), Shard(3, OTHER)
+    assert due(*shards) == NOTHING._replace(ask_for=[3])
+    bids, free = ShardBids(ME, lambda _: True), Shard(2, None)
+    bids.stands_back = True
+    assert due(*shards, bids=bids) == NOTHING
+    assert due(free, bids=bids) == NOTHING
+    assert due(free, bids=bids, at=NOW + LEFT_LONG_US) == NOTHING._replace(take=[2])
 
 
 def test_what_has_come_to_be_one_is_merged_once_neither_engine_works_and_begins_as_one() -> None:

@@ -5,6 +5,7 @@ from tests.planted.faults.fault import Fault
 TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting"
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
+REACH = "tests/core/ownership/test_service_reach.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
 TENURE = "tests/ledger/processes/test_tenure.py"
@@ -128,6 +129,27 @@ FAULTS: tuple[Fault, ...] = (
         old="leave_marked(self._leaving if is_last else None, self._may_leave)",
         new="leave_marked(self._leaving if is_last else None, None)",
         tests=(f"{LEAVING}::test_of_a_large_body_the_rest_does_not_leave",),
+    ),
+    Fault(
+        name="what nobody gets an answer from goes round and round",
+        path="orchestrator/core/ownership/service_reach.py::ServiceReach.to_hand_over",
+        old="fresh = lost - self._handed_over.keys() if others else set[int]()",
+        new="fresh = lost if others else set[int]()",
+        tests=(f"{REACH}::test_where_nobody_gets_an_answer_a_shard_comes_to_each_once_and_stays_with_the_last",),
+    ),
+    Fault(
+        name="whoever hands over for want of answers takes it back",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
+        old="taken |= set() if self.stands_back else set(unwanted[turn :: len(others) + 1])",
+        new="taken |= set(unwanted[turn :: len(others) + 1])",
+        tests=(f"{REACH}::test_who_stands_back_takes_what_nobody_else_has_taken_and_asks_for_nothing",),
+    ),
+    Fault(
+        name="a process that could not send takes that for the service's silence",
+        path="orchestrator/core/ownership/service_reach.py::ServiceReach.to_hand_over",
+        old="min(reach.unreached_us, tried_us) >= UNREACHED_US",
+        new="reach.unreached_us >= UNREACHED_US",
+        tests=(f"{REACH}::test_while_it_could_not_look_at_the_ledger_it_could_not_send_either",),
     ),
     Fault(
         name="what an engine sends is not asked about",
