@@ -69,9 +69,13 @@ class BatchApi:
     def __exit__(self, *_: object) -> None:
         self._listener.close()
 
+    def refuse_for_now(self) -> None:
+        """Until `serve` whoever connects is refused at once; else he would wait for that."""
+        self._listener.close()
+
     async def serve(self, host: Host, engine: Engine) -> None:
-        """Answers, and carries batches on, until cancelled, for the ledger that `engine` works on. Raises
-        `StorageError`.
+        """Answers, and carries batches on, until cancelled, for the ledger that `engine` works on; it may do so again.
+        Raises `StorageError`, and `UsageError` where another program has the address by now.
         """
         service = batch_service(host, engine, self._settings, self._models)
         self._app.app = batch_api_application(service.store, self._models, self._keys)

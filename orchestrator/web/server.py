@@ -28,6 +28,9 @@ GRACE_S: Final = 5.0
 KEEP_ALIVE_S: Final = 75
 """How long a connection may be idle between two requests."""
 
+CLOSED: Final = -1
+"""The descriptor of a socket that was closed."""
+
 DRAIN_POLL_S: Final = 0.01
 """How often a stopping listener looks whether its last connection has closed."""
 
@@ -65,7 +68,11 @@ class Listener:
         return f"http://{self.address}"
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled; then takes no more, gives requests in flight `grace_s`, and closes what is left."""
+        """Serves until cancelled; then takes no more, gives requests in flight `grace_s`, and closes what is left. Where
+        it was closed before it binds its address anew, and raises UsageError where that fails.
+        """
+        if self._socket.fileno() == CLOSED:
+            self._socket = _bound(self.address)
         server = uvicorn.Server(self._config())
         server.server_state = self._crowd
         server.config.load()
@@ -83,7 +90,7 @@ class Listener:
             self.close()
 
     def close(self) -> None:
-        """Frees the address; for a listener that is never served. Harmless when repeated."""
+        """Frees the address; for a listener that is not served, or not yet. Harmless when repeated."""
         self._socket.close()
 
     def _config(self) -> uvicorn.Config:

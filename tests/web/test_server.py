@@ -312,6 +312,27 @@ async def test_a_listener_cancelled_while_it_starts_gives_its_port_back() -> Non
     again.close()
 
 
+async def test_a_listener_can_be_served_again_at_its_address_which_nobody_can_connect_to_meanwhile() -> None:
+    listener = Listener(listener_application(), ANY_PORT)
+    listener.close()
+    for _ in range(2):
+        await refused(listener.address)
+        async with anyio.create_task_group() as group:
+            await group.start(listener.serve)
+            async with Wire(listener.address) as wire:
+                assert await wire.ask(http("GET", "/nowhere")) == 404
+            group.cancel_scope.cancel()
+
+
+async def test_one_that_was_closed_says_so_where_another_program_has_its_address_by_now() -> None:
+    listener = Listener(listener_application(), ANY_PORT)
+    listener.close()
+    other = Listener(listener_application(), listener.address)
+    with pytest.raises(UsageError, match="another program listens there"):
+        await listener.serve()
+    other.close()
+
+
 async def test_signals_and_threads_are_left_alone() -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     threads = threading.enumerate()

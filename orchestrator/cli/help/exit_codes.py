@@ -42,9 +42,9 @@ EXIT_CODES: Final = (
     ExitCode(
         4,
         "Busy: another process works on the ledger. Nothing was done; give it again later.",
-        "Busy: another process works on the ledger, which is this to `serve`, to a run of a `local:` function, and to"
-        " whatever needs the ledger for itself; or it reads the input of the same run. Nothing was done; it can be"
-        " given again later.",
+        "Busy: another process works on the ledger, which is this to `serve` of one in a file, to a run of a `local:`"
+        " function, and to whatever needs the ledger for itself; 64 processes serve one on a server already; or another"
+        " one reads the input of the same run. Nothing was done; it can be given again later.",
     ),
     ExitCode(
         70,

@@ -20,6 +20,7 @@ from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
@@ -108,6 +109,8 @@ async def serve(
     request = msgspec.structs.replace(request, apply=tuple(apply or ()), accept_lost_commits=accepts)
     child = child_of(flags, request.ledger, choices.configuration.named)
     with batch_api_of(flags, os.environ) or nullcontext() as batch_api:
+        if batch_api is not None and isinstance(request.ledger, LedgerUrl):
+            batch_api.refuse_for_now()  # of several processes the keeper answers, whichever that is
         alongside = None if batch_api is None else batch_api.serve
         async with stop_on_signals(console) as stop, beside(child, console):
             runs = await serve(request, console, stop=stop, alongside=alongside)
