@@ -68,8 +68,8 @@ class Listener:
         return f"http://{self.address}"
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled; then takes no more, gives requests in flight `grace_s`, and closes what is left. Where
-        it was closed before it binds its address anew, and raises UsageError where that fails.
+        """Serves until cancelled; then takes no more, gives requests in flight `grace_s`, and closes what is left.
+        Where it was closed before it binds its address anew, and raises UsageError where that fails.
         """
         if self._socket.fileno() == CLOSED:
             self._socket = _bound(self.address)

@@ -324,7 +324,6 @@ PROMISES: Final = (
         tests=(
             "tests/firing/test_weeks.py::test_whatever_crashes_sleeps_or_is_changed_each_fire_is_in_one_place",
             "tests/firing/test_kills.py::test_a_serve_and_three_ticks_that_are_killed_leave_each_fire_in_one_place",
-            "tests/firing/test_kills.py::test_a_killed_keeper_of_a_server_leaves_nothing_undone_and_does_nothing_twice",
             "tests/firing/test_asleep.py::test_after_a_sleep_each_rule_holds_for_what_came_meanwhile",
             "tests/firing/test_asleep.py::test_a_clock_that_is_set_back_fires_nothing_twice_and_is_told_once",
             "tests/core/pipelines/test_due_fires.py::test_each_fire_is_found_once_or_lies_in_one_gap",
