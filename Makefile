@@ -14,7 +14,7 @@ PYTEST   := $(BIN)/pytest -n $(TESTERS) --dist worksteal
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-all everything others checks tested lint types unit unit-core unit-whole browser slow pages bench figures format clean
+.PHONY: help demo test test-all checks lint types unit unit-core unit-whole browser slow pages bench figures format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,21 +39,10 @@ test: $(READY)  ## before each commit: lint, types, import rules, the tests that
 	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks
 
 test-all: $(READY)  ## everything that is checked: what `make test` checks, the slow tests, pages in a browser, coverage of the whole
-	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory everything MEASURED=whole
-
-# The slow tests wait for a third of their time. What they leave of the processors is for the others, few of which wait for
-# anything by the clock; those and the pages are told of at the end.
-everything: lint
-	@$(MAKE) --no-print-directory -j2 slow others; code=$$?; cat $(VENV)/others.txt; exit $$code
-
-others: $(READY)
-	@{ $(MAKE) --no-print-directory -j1 pages; pages=$$?; \
-		nice -n 10 $(MAKE) --no-print-directory -j1 tested && exit $$pages; } >$(VENV)/others.txt 2>&1
-
-checks: lint tested
+	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks slow pages MEASURED=whole
 
 # The tests wait now and then: in what they leave of the processors the types are checked, which are told of at the end.
-tested: $(READY)
+checks: lint
 	@nice -n 19 $(MAKE) --no-print-directory types CHECKERS=0 >$(VENV)/types.txt 2>&1 & types=$$!; \
 		$(MAKE) --no-print-directory unit-$(MEASURED); tests=$$?; wait $$types; types=$$?; \
 		cat $(VENV)/types.txt; exit $$((tests | types))
