@@ -4,7 +4,9 @@ python -m tests.failover.keepers [--kills 100] [--seed 1] [--record]
 
 Two machines serve the ledger. Whoever owns its shard 0 fires, begins stages, hands over and tells; it is killed at a
 random moment, and its machine begins again. (The suite has that on virtual time, in the worlds of several engines: here
-what a killed one had sent is known to be lost a minute later only.) Exits with 1 where a fire is in no place or in two, has not one flow, or a
+what a killed one had sent is known to be lost a minute later only.)
+
+Exits with 1 where a fire is in no place or in two, has not one flow, or a
 flow has not come to its end; where a row was not handed over, or twice; where a message was not sent, or two of different
 ids tell the same.
 """
