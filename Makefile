@@ -84,7 +84,7 @@ slow: $(READY)  ## the slow tests alone, without those in a browser
 # What Hypothesis reads of every module wherever one of its tests is collected takes eight seconds of a processor in a new
 # tree, in each process: few of the slow ones are such, and have it read when they begin.
 slow-ones: $(READY)
-	$(PYTEST) -p no:hypothesispytest -m slow --ignore=tests/dashboard/browser
+	$(PYTEST) -p no:hypothesispytest -m slow -o faulthandler_timeout=500 --ignore=tests/dashboard/browser
 
 pages: $(READY) browser  ## looks at each page in a browser
 	$(BIN)/pytest -m slow -o faulthandler_timeout=500 tests/dashboard/browser
