@@ -78,12 +78,9 @@ browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's
 	@$(BIN)/python -m tests.dashboard.browser.install
 
 # Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
-slow: $(READY)  ## the slow tests alone, without those in a browser
-	$(MAKE) --no-print-directory slow-ones TESTERS=4
-
 # What Hypothesis reads of every module wherever one of its tests is collected takes eight seconds of a processor in a new
 # tree, in each process: few of the slow ones are such, and have it read when they begin.
-slow-ones: $(READY)
+slow: $(READY)  ## the slow tests alone, without those in a browser
 	$(PYTEST) -p no:hypothesispytest -m slow -o faulthandler_timeout=500 --ignore=tests/dashboard/browser
 
 pages: $(READY) browser  ## looks at each page in a browser

@@ -50,6 +50,9 @@ class EnginesPlan(msgspec.Struct, frozen=True, kw_only=True):
     are_of_one_machine: bool
     """Whether all are of one boot of one machine, and believe each other's marks of what was sent."""
 
+    people_s: float = 0.0
+    """When people come with their runs: whoever finds nobody at work has the whole ledger."""
+
     def __str__(self) -> str:
         told = "; ".join(
             f"{each.trouble} at {each.at_s:.1f} s ({each.size:g} s) of {'the owner' if each.who is None else each.who}"

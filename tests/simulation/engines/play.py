@@ -91,6 +91,7 @@ class EnginesPlay(Play):
         begin(world, self.facts, self._have_fired, world)
         for each in self._drawn.befalls:
             begin(world, self.facts, self._befall_engine, each)
+        await anyio.sleep(self._drawn.people_s)
         await super()._people(world)
         await self._end_in_order()
         self._is_over = True

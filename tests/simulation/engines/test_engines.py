@@ -17,7 +17,7 @@ from tests.simulation.seeds import played
 pytestmark = pytest.mark.slow
 
 SEEDS = range(2)
-FROZEN_AT_S, KILLED_AT_S = 6.0, 50.0
+PEOPLE_S, FROZEN_AT_S, KILLED_AT_S = 5.0, 11.0, 55.0
 
 PLAN = Plan(
     scenario="engines",
@@ -37,6 +37,7 @@ PLAN = Plan(
         again_s=20.0,
         drifts=(0.0, 0.0),
         are_of_one_machine=False,
+        people_s=PEOPLE_S,
     ),
 )
 
