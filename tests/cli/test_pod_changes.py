@@ -19,7 +19,7 @@ def test_a_pod_goes_through_its_life_from_the_command_line() -> None:
     assert created.exit_code == 0, created.stderr
     pod = json.loads(created.stdout)
     assert (pod["name"], pod["gpu"]["count"], pod["status"]) == ("trainer", 1, "RUNNING")
-    assert created.stderr == f"pod {pod['id']}: created; it is RUNNING now, and costs $0.500 an hour\n"
+    assert created.stderr == f"pod {pod['id']}: created; it is RUNNING now, and costs $1.000 an hour\n"
     renamed = shell("modify", "trainer", "--name", "night-trainer")
     assert renamed.stderr == f"pod {pod['id']} (night-trainer): modified\n"
     locked = shell("modify", "night-trainer", "--lock")
