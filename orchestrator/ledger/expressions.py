@@ -99,6 +99,13 @@ def not_by_key(column: ColumnElement[Any]) -> ColumnElement[Any]:
     return NotByKey(column)
 
 
+def shard_of(endpoints: str = "endpoints") -> str:
+    """SQL for the number of the shard of an endpoint, a row of that table or alias: its own number, until runs use it
+    together with another one.
+    """
+    return f"coalesce({endpoints}.shard_id, {endpoints}.id)"
+
+
 class NobodyHas(ColumnElement[bool]):
     """See `nobody_has`."""
 

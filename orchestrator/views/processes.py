@@ -10,7 +10,7 @@ from orchestrator.core.text.figures import second
 NAMED_MAX: Final = 3
 """So many endpoints are named; of more there is a number."""
 
-KEEPERS: Final = "schedules and flows"
+KEEPERS_PART: Final = "schedules and flows"
 """What the shard is called that belongs to no run."""
 
 
@@ -68,7 +68,9 @@ class ProcessShown(msgspec.Struct, frozen=True, kw_only=True):
             return "all of it"
         endpoints = tuple(endpoint for each in self.shards for endpoint in each.endpoints)
         wanted = [f"wanted by {each.wanted_by}" for each in self.shards if each.wanted_by]
-        return "; ".join([*([KEEPERS] if self.is_keeper else []), *([_named(endpoints)] if endpoints else []), *wanted])
+        return "; ".join(
+            [*([KEEPERS_PART] if self.is_keeper else []), *([_named(endpoints)] if endpoints else []), *wanted]
+        )
 
 
 class LackShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +103,7 @@ class LedgerProcesses(msgspec.Struct, frozen=True, kw_only=True):
             if shard.endpoints:
                 yield f"nobody has {_named(shard.endpoints)}, where runs are not finished{left}"
             else:
-                yield f"nobody has the {KEEPERS}{left}"
+                yield f"nobody has the {KEEPERS_PART}{left}"
         for lack in self.lacks:
             yield f"{lack.run} is not served by {lack.process}: {lack.why}"
 

@@ -1,18 +1,16 @@
 """The engine without a run of its own: serves every run of a ledger, and fires its schedules, until it is stopped."""
 
 import math
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
 from orchestrator.api.flows.apply import apply
 from orchestrator.api.foreground.run_log import log_of, written
-from orchestrator.api.hosting.host import Host, host_of
+from orchestrator.api.hosting.host import Alongside, Host, host_of
 from orchestrator.api.hosting.served_runs_news import ServedRunsNews
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs import start_and_stop_texts
-from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
@@ -21,9 +19,6 @@ from orchestrator.ledger import accept_lost_commits, read_ledger, refuse_other_w
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
-
-Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
-"""What works with the engine for as long as it does."""
 
 ACCEPTED: Final = (
     "its server has lost what it had confirmed; the work goes on with what it has, and what was sent meanwhile may be"

@@ -3,10 +3,10 @@
 `run`, `serve`, `tick`, `trigger --wait` and programs (`orchestrator.Orchestrator`) all work by it.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -193,6 +193,10 @@ class Host:
         """Whoever waits for it is told that the work has begun, and from now on why runs stand still."""
         engine.groups.taking.start_soon(tell_standstills, engine)
         self.console.ready()
+
+
+Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
+"""What works with an engine for as long as it does."""
 
 
 def host_of(

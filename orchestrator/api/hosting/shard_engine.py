@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import anyio
 
 from orchestrator.core.ownership.service_reach import EndpointReach, ShardReach, shard_reach
-from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.engine import Engine, engine_in
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.scope import Scope
@@ -20,9 +19,6 @@ class ShardEngine:
     """
 
     shard: int
-    names: str
-    """What people call its endpoints."""
-
     process: EngineProcess
     scope: Scope
     begin: Callable[[Engine], Awaitable[None]]
@@ -70,8 +66,3 @@ class ShardEngine:
             ],
             now,
         )
-
-    @property
-    def is_keepers(self) -> bool:
-        """Whether it is for what belongs to no run."""
-        return self.shard == KEEPERS

@@ -12,8 +12,8 @@ from orchestrator.ledger.processes.lookout import LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US
+from orchestrator.views.processes import KEEPERS_PART
 
-KEEPERS_NAME = "schedules and flows"
 HERE = "this process"
 
 
@@ -89,4 +89,4 @@ class ShardNews:
 
 
 def _names_of(shard: int, needs: ShardNeeds) -> str:
-    return ", ".join(place.name for place in needs.of(shard)) or KEEPERS_NAME
+    return ", ".join(place.name for place in needs.of(shard)) or KEEPERS_PART

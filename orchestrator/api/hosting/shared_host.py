@@ -1,14 +1,13 @@
 """One of several processes that serve a ledger on a server: joins them, works, and, declared dead, joins them again."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any
 
 import anyio
 
 from orchestrator.api.hosting.follower import LOOK_S
-from orchestrator.api.hosting.host import Host
+from orchestrator.api.hosting.host import Alongside, Host
 from orchestrator.api.hosting.served_runs_news import ServedRunsNews
 from orchestrator.api.hosting.shard_news import ShardNews, stands_by_text
 from orchestrator.api.hosting.shared_ledger import SharedLedger
@@ -25,9 +24,6 @@ from orchestrator.ledger import sharing_ledger
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.units import SECOND_US
-
-Alongside = Callable[[Host, Engine], Coroutine[Any, Any, None]]
-"""What works with an engine for as long as it does."""
 
 
 async def serve_shared(host: Host, alongside: Alongside | None) -> None:

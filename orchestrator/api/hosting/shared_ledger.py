@@ -132,16 +132,14 @@ class SharedLedger:
         return bool(due.merge)
 
     def _begin(self, number: int, needs: ShardNeeds, *, is_successor: bool) -> None:
-        places = needs.of(number)
         scope = Scope(
-            (place.endpoint for place in places),
+            (place.endpoint for place in needs.of(number)),
             is_keeper=number == KEEPERS,
             is_successor=is_successor,
             join=lambda endpoint: self._join(engine, endpoint),
         )
         engine = ShardEngine(
             shard=number,
-            names=", ".join(place.name for place in places),
             process=self.process,
             scope=scope,
             begin=self.begin,

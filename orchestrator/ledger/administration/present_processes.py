@@ -10,8 +10,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import UNFINISHED
+from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.postgres.process_mark import has_mark
-from orchestrator.ledger.schema.job_tables import AT_SERVICE, shard_of, values_check
+from orchestrator.ledger.schema.job_tables import AT_SERVICE, values_check
 from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown, ShardShown
 
 _PROCESSES: Final = text(

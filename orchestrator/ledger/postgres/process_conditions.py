@@ -6,13 +6,14 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from orchestrator.ledger import expressions
+from orchestrator.ledger.expressions import shard_of
 
 
 @compiles(expressions.NobodyHas, "postgresql")
 def _nobody_has(element: expressions.NobodyHas, compiler: SQLCompiler, **kw: Any) -> str:
     number = compiler.process(element.endpoint, **kw)
     return (
-        "EXISTS (SELECT FROM leases JOIN endpoints AS its ON coalesce(its.shard_id, its.id) = shard"
+        f"EXISTS (SELECT FROM leases JOIN endpoints AS its ON {shard_of('its')} = shard"
         f" WHERE owner IS NULL AND its.id = {number})"
     )
 

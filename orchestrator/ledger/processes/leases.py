@@ -22,16 +22,16 @@ FROM leases JOIN processes ON processes.id = owner WHERE shard = 0
 """)
 """Who has the keeper's shard; no row if nobody has."""
 
-_ALL: Final = """
+_ALL: Final = statement_of("""
 WITH made AS (
   INSERT INTO leases (shard)
-  SELECT shard FROM (SELECT 0 AS shard UNION SELECT coalesce(shard_id, id) FROM endpoints) used
+  SELECT shard FROM (SELECT 0 AS shard UNION SELECT {its_shard} FROM endpoints) used
   WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING RETURNING *
 )
 SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases
 UNION ALL SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM made ORDER BY shard
-"""
-_MERGE: Final = "UPDATE endpoints SET shard_id = $1 WHERE coalesce(shard_id, id) = $2"
+""")
+_MERGE: Final = statement_of("UPDATE endpoints SET shard_id = $1 WHERE {its_shard} = $2")
 _LEFT_BY_EITHER: Final = """
 UPDATE leases SET left_at = greatest(left_at, (SELECT left_at FROM leases WHERE shard = $2)) WHERE shard = $1
 """

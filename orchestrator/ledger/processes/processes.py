@@ -20,6 +20,7 @@ from orchestrator import __version__
 from orchestrator.core.ownership.beat_watch import Beat
 from orchestrator.core.ownership.lease import PROCESSES_MAX
 from orchestrator.errors import LostCommitsError
+from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
@@ -34,10 +35,10 @@ _THIS: Final = "SELECT id FROM processes WHERE id = $1 AND mark = $2"
 # Beats are no updates of a key, and wait for no proof; whoever removes the row waits for all.
 _ME: Final = f"me AS ({_THIS} FOR KEY SHARE)"
 
-_HANDED_OVER: Final = """(
+_HANDED_OVER: Final = f"""(
   SELECT jsonb_object_agg(endpoints.id, $3::text::jsonb -> endpoints.id::text)::text FROM endpoints
-  WHERE coalesce(endpoints.shard_id, endpoints.id) = leases.shard AND $3::text::jsonb ? endpoints.id::text
-)"""
+  WHERE {shard_of()} = leases.shard AND $3::text::jsonb ? endpoints.id::text
+)"""  # noqa: S608  text of ours
 
 _IS_KNOWN: Final = f"(SELECT version_num FROM alembic_version) <= '{SCHEMA_VERSION}'"  # noqa: S608  text of ours
 """A newer program may have brought the tables up while this one had nothing of the ledger."""
@@ -45,7 +46,8 @@ _IS_KNOWN: Final = f"(SELECT version_num FROM alembic_version) <= '{SCHEMA_VERSI
 
 def statement_of(template: str) -> str:
     """A statement with what several have in common: the server's time, the row of a process that asks, and what is told
-    by $3 of the endpoints of a shard that is let go of, and whether this program knows the tables.
+    by $3 of the endpoints of a shard that is let go of, whether this program knows the tables, and the shard of
+    an endpoint.
     """
     return template.format(
         now=NOW_US,
@@ -56,6 +58,7 @@ def statement_of(template: str) -> str:
         is_whole=IS_WHOLE,
         handed_over=_HANDED_OVER,
         is_known=_IS_KNOWN,
+        its_shard=shard_of(),
     )
 
 

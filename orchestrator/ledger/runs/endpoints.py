@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.ledger.schema.job_tables import endpoints, limits, scaling_overrides, shard_of
+from orchestrator.ledger.expressions import shard_of
+from orchestrator.ledger.schema.job_tables import endpoints, limits, scaling_overrides
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import SECOND_US

@@ -82,14 +82,9 @@ endpoints = Table(
     Column("service_url", TEXT, nullable=False),
     Column("endpoint", TEXT, nullable=False),
     Column("learned", BLOB),  # `core.polling.endpoint_estimates.Learned` as JSON
-    Column("shard_id", INTEGER),  # see `shard_of`
+    Column("shard_id", INTEGER),  # see `expressions.shard_of`
     UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
 )
-
-
-def shard_of(table: str = endpoints.name) -> str:
-    """SQL for the number of an endpoint's shard: its own number, until runs use it together with another one."""
-    return f"coalesce({table}.shard_id, {table}.id)"
 
 
 runs = Table(

@@ -20,7 +20,7 @@ from orchestrator.ledger.processes.processes import statement_of
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
-from orchestrator.ledger.schema.job_tables import metadata, shard_of
+from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot
 from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership, StandsBy
@@ -33,7 +33,7 @@ _HAVE: Final = """
 SELECT {what} FROM leases JOIN processes ON processes.id = owner {of}
 WHERE EXISTS (SELECT FROM pg_stat_activity WHERE {{is_its}}) ORDER BY shard
 """
-_OF_ENDPOINTS: Final = f"JOIN endpoints ON {shard_of()} = shard"
+_OF_ENDPOINTS: Final = "JOIN endpoints ON {its_shard} = shard"
 _ANYBODY: Final = text(statement_of(_HAVE.format(what="name, taken_at", of="")))
 _AT_ENDPOINT: Final = text(
     statement_of(_HAVE.format(what="name, taken_at", of=f"{_OF_ENDPOINTS} AND endpoints.id = :endpoint"))
