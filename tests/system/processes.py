@@ -5,6 +5,7 @@ Nothing is waited for by the clock: a test waits for a counter of the service, a
 
 import json
 import os
+import platform
 import re
 import selectors
 import shutil
@@ -20,11 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, cast
 
+from orchestrator.ledger.holder_text import HOST_CHARS_MAX
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 SERVICE: Final = Path(__file__).with_name("service.py")
 BIN: Final = Path(sys.executable).parent
 ORCHESTRATOR: Final = str(BIN / "orchestrator")
 KEY: Final = "the-key-of-the-tests"
+HOST: Final = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+"""This machine, as people find its processes by it."""
 SECONDS_MAX: Final = 60.0
 READ_BYTES: Final = 64 * 1024
 LOOK_EVERY_S: Final = 0.001

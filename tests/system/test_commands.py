@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.processes import FAST, Desk, Program, Service, lines_of
+from tests.system.processes import FAST, HOST, Desk, Program, Service, lines_of
 
 pytestmark = pytest.mark.system
 
@@ -25,7 +25,7 @@ def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, se
     told = desk.call("retry", "prompts", "--yes", "--json")
     assert told.exit_code == 0, told
     assert told.summary["outcome"] == "1 failed job is queued again"
-    assert f"prompts is to try 1 job again; process {program.pid} (run prompts) since 20" in told.stderr
+    assert f"prompts is to try 1 job again; process {program.pid} on {HOST} (run prompts) since 20" in told.stderr
 
     service.wait("finished", 2)  # for the service it is a new job, which fails its first execution as well
     desk.until_state("failed", 1)
@@ -47,7 +47,7 @@ def test_a_priority_is_taken_on_beside_the_run_and_kept(desk: Desk, service: Ser
     for weight in ("7", "-5"):
         told = desk.call("priority", "prompts", "--", weight)
         assert told.exit_code == 0, told
-        assert f"prompts is of priority {weight}; process {program.pid} (run prompts) since 20" in told.stderr
+        assert f"prompts is of priority {weight}; process {program.pid} on {HOST} (run prompts) since 20" in told.stderr
         assert f"follows: it takes its turns with priority {weight}" in told.stderr
     refused = desk.call("priority", "prompts", "99")
     assert (refused.exit_code, refused.stdout) == (2, ""), refused

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import pty
 import signal
 import subprocess
@@ -12,13 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from orchestrator.ledger.holder_text import HOST_CHARS_MAX
-from tests.system.processes import FAST, ORCHESTRATOR, Desk, Program, Service
+from tests.system.processes import FAST, HOST, ORCHESTRATOR, Desk, Program, Service
 
 pytestmark = pytest.mark.system
 
 SERVES = "is handed to process"
-HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
 GOES_ON = "this one goes on in its place"
 
 

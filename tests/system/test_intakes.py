@@ -1,7 +1,6 @@
 """Rows taken in beside a process that works: cut off, refused, or given twice, they cost nobody anything."""
 
 import os
-import platform
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -10,8 +9,7 @@ from typing import BinaryIO
 
 import pytest
 
-from orchestrator.ledger.holder_text import HOST_CHARS_MAX
-from tests.system.processes import FAST, Desk, Program, Service, lines_of, looks
+from tests.system.processes import FAST, HOST, Desk, Program, Service, lines_of, looks
 from tests.system.test_full_disk import files_up_to
 
 pytestmark = pytest.mark.system
@@ -20,7 +18,6 @@ ENOUGH = 20_500
 """So many rows are more than wait in memory until some of them are taken in."""
 
 SERVES = "is handed to process"
-HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
 
 
 def run(desk: Desk, service: Service, name: str) -> Program:

@@ -50,10 +50,10 @@ def remembered(desk: Desk, ledger: str) -> dict[str, str]:
 
 
 def until_outstanding(desk: Desk, jobs: int, environ: dict[str, str]) -> Any:
-    """How the only run stands, once so many of its jobs are at the service."""
+    """How the only run stands, once a process has it and so many of its jobs are at the service."""
     for _ in looks():
         [run] = desk.call("status", "--json", environ=environ).summary
-        if run["jobs"]["outstanding"] == jobs:
+        if run["jobs"]["outstanding"] == jobs and run["held_by"]:
             return run
     raise AssertionError(f"never {jobs} at the service")
 

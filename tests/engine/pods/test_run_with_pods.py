@@ -162,10 +162,10 @@ def test_pods_are_gone_while_the_run_is_paused_and_others_are_there_once_it_goes
 
 @pytest.mark.slow
 def test_pods_are_gone_once_a_brake_holds_the_run(place: Workplace) -> None:
-    """Two pods cost a dollar an hour: two cents are spent after 72 seconds."""
+    """Two pods cost two dollars an hour: four cents are spent after 72 seconds."""
     place.execution_s = 20.0
     with pytest.raises(StoppedError) as stopped:
-        place.world(lambda: place.carry_out(5_000, budget=0.02))
+        place.world(lambda: place.carry_out(5_000, budget=0.04))
     assert "budget" in stopped.value.message
     assert place.pods == {}
     assert 300 < sum(place.executed.values()) < 1_500
