@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import asyncpg
@@ -14,14 +14,15 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger import Ledger, command_ledger, open_ledger
+from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
-from orchestrator.settings.addresses.ledger_address import LedgerAddress, parse_ledger_url
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.endpoints import ALL_PERCENT_MIN
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import running, stand_in
 from tests.benchmarks.stand_in import Behaviour
+from tests.benchmarks.writers import made
 from tests.costs import cpu_s_of
 from tests.engine.rows import rows
 from tests.postgres.databases import Databases
@@ -51,7 +52,7 @@ def machines(jobs: int = JOBS) -> list[Figure]:
         url = opened.enter_context(databases.empty())
         service = opened.enter_context(stand_in(behaviour))
         folders = [Path(name) / f"machine-{number}" for number in range(PROCESSES)]
-        anyio.run(_made, parse_ledger_url(url))
+        anyio.run(made, url)
         for folder in folders:
             opened.enter_context(_serving(url, service.url, folder))
         process = (data_of(server) / "postmaster.pid").read_text().split()[0]
@@ -82,18 +83,15 @@ def _serving(url: str, service: str, folder: Path) -> Iterator[None]:
         yield
 
 
-async def _made(address: LedgerAddress) -> None:
-    async with open_ledger(address, clock=SystemClock()):
-        pass
-
-
 async def _worked(url: str, service: str, jobs: int) -> int:
     """Takes in a run for each endpoint once all serve, and returns once all of them have ended; with how many endpoints
     the process had that had the most.
     """
     connection = await asyncpg.connect(url)
     try:
-        await _until(connection, _PRESENT, PROCESSES, BEGUN_S_MAX)
+        with anyio.fail_after(BEGUN_S_MAX):
+            while await connection.fetchval(_PRESENT) < PROCESSES:  # noqa: ASYNC110  it is a server's to say
+                await anyio.sleep(LOOK_S)
         async with command_ledger(parse_ledger_url(url), clock=SystemClock()) as ledger:
             hold = Dependencies().holding_intakes(ledger.address)
             for number in range(ENDPOINTS):
@@ -118,11 +116,3 @@ async def _taken_in(ledger: Ledger, service: str, number: int, jobs: int) -> Non
     intake = await ledger.runs.intakes.start(run)
     await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
     await ledger.runs.intakes.accept(intake)
-
-
-async def _until(connection: Any, query: str, value: int, within_s: float) -> None:
-    with anyio.fail_after(within_s):
-        while True:
-            if await connection.fetchval(query) == value:
-                return
-            await anyio.sleep(LOOK_S)

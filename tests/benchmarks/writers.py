@@ -56,7 +56,7 @@ def writers(jobs: int = JOBS, rounds: int = ROUNDS) -> list[Figure]:
 def _round(url: str, jobs: int, server: str) -> tuple[float, float]:
     context = multiprocessing.get_context("spawn")
     barrier, times = context.Barrier(WRITERS + 1), context.Queue()
-    anyio.run(_made, url)
+    anyio.run(made, url)
     processes = [context.Process(target=_write, args=(url, number, jobs, barrier, times)) for number in range(WRITERS)]
     for each in processes:
         each.start()
@@ -71,7 +71,8 @@ def _round(url: str, jobs: int, server: str) -> tuple[float, float]:
     return steps / seconds, 1e6 * cpu_s / steps
 
 
-async def _made(url: str) -> None:
+async def made(url: str) -> None:
+    """There is an empty ledger at `url`."""
     async with open_ledger(parse_ledger_url(url), clock=SystemClock()):
         pass
 

@@ -65,7 +65,7 @@ class Database:
     @asynccontextmanager
     async def full(self) -> AsyncIterator[None]:
         """No table can grow, as where its disk is full."""
-        async with self._inside() as inside:
+        async with self.inside() as inside:
             await inside.execute(_FULL)
             for table in sorted({row[0] for row in await inside.fetch(_GROWING)} - _SMALL):
                 await inside.execute(
@@ -93,7 +93,7 @@ class Database:
     @asynccontextmanager
     async def long_transaction(self) -> AsyncIterator[None]:
         """A stranger has written something, and does not end the transaction."""
-        async with self._inside() as stranger, stranger.transaction():
+        async with self.inside() as stranger, stranger.transaction():
             await stranger.execute("CREATE TABLE of_a_stranger (n int)")
             yield
 
@@ -111,7 +111,8 @@ class Database:
             with suppress(Exception):
                 await connection.close(timeout=5)
 
-    def _inside(self) -> Any:
+    def inside(self) -> Any:
+        """A connection to the database itself, for a block."""
         return self._admin(self.url)
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import asyncpg
 
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.crashes.firing import checked, pause_all
@@ -65,14 +64,15 @@ def doubled(row):
 """
 
 _KEEPER: Final = "SELECT name FROM leases JOIN processes ON processes.id = owner WHERE shard = 0"
-_UNSENT: Final = "SELECT count(*) FROM outbox WHERE told_at IS NULL"
-_LIVE: Final = "SELECT count(*) FROM flows WHERE ended_at IS NULL"
-_OWED: Final = "SELECT count(*) FROM owed"
+_UNSENT: Final = "SELECT news FROM outbox WHERE told_at IS NULL"
+_LIVE: Final = "SELECT name FROM flows WHERE ended_at IS NULL"
 _WRONG: Final = {
     "a row was not handed over": NOT_HANDED_OVER,
     "a row became others than was counted": COUNTED_WRONGLY,
     "a row is from nowhere": FROM_NOWHERE,
     "a row is there twice": REPEATED,
+    "a row is still owed": "SELECT job_id, to_run FROM owed",
+    "a message was not sent": _UNSENT,
     "a stage has two runs": "SELECT name FROM runs GROUP BY name HAVING count(*) > 1",
 }
 
@@ -87,7 +87,7 @@ def main() -> None:
     service = Service()
     try:
         with tempfile.TemporaryDirectory() as folder, server_url(Path(folder), is_durable=True) as url:
-            wrong = anyio.run(_in_a_new_one, Desk(Path(folder)), service, Database(url), chosen.kills, chosen.seed)
+            wrong = anyio.run(killed, Desk(Path(folder)), service, Database(url), chosen.kills, chosen.seed)
     finally:
         service.stop()
     print("\n".join(wrong) or f"{chosen.kills} kills: all fired, begun, handed over and told once")
@@ -97,15 +97,11 @@ def main() -> None:
     sys.exit(1 if wrong else 0)
 
 
-async def _in_a_new_one(desk: Desk, service: Service, database: Database, kills: int, seed: int) -> list[str]:
-    await database.make()
-    return await killed(desk, service, database, kills, seed)
-
-
 async def killed(desk: Desk, service: Service, database: Database, kills: int, seed: int) -> list[str]:
-    """Kills so many keepers of the ledger in the `database`, which has none yet; returns what is wrong afterwards."""
-    chance = random.Random(seed)
-    desk.write("in.jsonl", "".join(f'{{"custom_id": "r{n}", "input": {{"n": {n}}}}}\n' for n in range(ROWS)))
+    """Makes the `database`, and kills so many keepers of the ledger in it; returns what is wrong afterwards."""
+    chance, ledger = random.Random(seed), parse_ledger_url(database.url)
+    await database.make()
+    desk.inputs(ROWS, "in.jsonl")
     desk.write("steps.py", STEPS)
     desk.write("often.toml", PIPELINE)
     async with world(desk, service, database) as there:
@@ -119,60 +115,33 @@ async def killed(desk: Desk, service: Service, database: Database, kills: int, s
             await keeper.start()
             flows = len({each["data"].get("flow") for each in await away(service.told)})
             print(f"{number + 1:>4} {keeper.name:>8} was killed; {flows} flows were told of", flush=True)
-        await _stop(there)
-        await pause_all(parse_ledger_url(database.url))
+        await there.stop()
+        await pause_all(ledger)
         await there.machines["first"].start()
-        await _until_all_ended(database.url)
-        await _stop(there)
-    wrong = await checked(parse_ledger_url(database.url)) + await _handed_over(database.url)
-    return wrong + _told(await away(service.told), kills)
+        await _until_all_ended(database)
+        await there.stop()
+    async with database.inside() as inside:
+        wrong = [f"{what}: {tuple(row)}" for what, query in _WRONG.items() for row in await inside.fetch(query)]
+    return [*await checked(ledger), *wrong, *_told(await away(service.told), kills)]
 
 
 async def keeper_of(there: World) -> Machine:
     """The machine whose process owns shard 0, once there is one."""
-    connection = await asyncpg.connect(there.database.url)
-    try:
+    async with there.database.inside() as inside:
         with anyio.fail_after(FOUND_S_MAX):
             while True:
-                name = await connection.fetchval(_KEEPER)
+                name = await inside.fetchval(_KEEPER)
                 for machine in there.machines.values():
                     if name is not None and f"process {machine.pid} " in name:
                         return machine
                 await anyio.sleep(LOOK_S)
-    finally:
-        await connection.close()
 
 
-async def _stop(there: World) -> None:
-    for machine in there.machines.values():
-        if machine.is_running:
-            ended = await machine.stop()
-            assert ended.exit_code == 0, ended
-
-
-async def _until_all_ended(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
+async def _until_all_ended(database: Database) -> None:
+    async with database.inside() as inside:
         with anyio.fail_after(SETTLED_S_MAX):
-            while True:
-                if not await connection.fetchval(_LIVE) and not await connection.fetchval(_UNSENT):
-                    return
+            while await inside.fetch(_LIVE) or await inside.fetch(_UNSENT):  # noqa: ASYNC110  it is a server's to say
                 await anyio.sleep(LOOK_S)
-    finally:
-        await connection.close()
-
-
-async def _handed_over(url: str) -> list[str]:
-    connection = await asyncpg.connect(url)
-    try:
-        found = [f"{what}: {tuple(row)}" for what, query in _WRONG.items() for row in await connection.fetch(query)]
-        if unsent := await connection.fetchval(_UNSENT):
-            found.append(f"{unsent} messages were not sent")
-        if owed := await connection.fetchval(_OWED):
-            found.append(f"{owed} rows are still owed")
-    finally:
-        await connection.close()
-    return found
 
 
 def _told(came: Sequence[Any], kills: int) -> list[str]:

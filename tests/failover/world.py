@@ -213,12 +213,16 @@ class World:
             found |= {(name, each) for each in ids}
         return len(found)
 
-    async def end(self) -> Verdict:
-        """Stops the machines, and checks the ledger."""
+    async def stop(self) -> None:
+        """Stops the machines."""
         for machine in self.machines.values():
             if machine.is_running:
                 ended = await machine.stop()
                 assert ended.exit_code == 0, (machine.name, ended)
+
+    async def end(self) -> Verdict:
+        """Stops the machines, and checks the ledger."""
+        await self.stop()
         await self.look()
         return await self.command("verify")
 
