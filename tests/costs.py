@@ -26,11 +26,17 @@ CPU_S_MAX: Final = 1.5
 MEASURED: Final = 2.0
 """How much longer measured code takes."""
 
-NOISE: Final = 2.5
+NOISE: Final = 1.5
 """How much longer the same test takes now and then beside others, though the loop takes no longer."""
 
 REFERENCE_S: Final = 0.0035
 """What `_loop` takes on a quiet machine of usual speed."""
+
+LOOPS_S: Final = 0.02
+"""So long the loop is timed, where nothing is known of what it is compared with."""
+
+LONGEST_S: Final = 1.0
+"""No longer is looked at how slow the machine is where a test took too much."""
 
 LOADED: Final = 50
 """Who loads more modules than that does so for others, too."""
@@ -69,9 +75,15 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
-def slowness() -> float:
-    """How much longer the same work takes here and now than on a quiet machine of usual speed; at least 1."""
-    return max(1.0, min(_loop() for _ in range(3)) / REFERENCE_S)
+def slowness(for_s: float = LOOPS_S) -> float:
+    """How much longer the same work takes here and now than on a quiet machine of usual speed; at least 1.
+
+    It is looked at for as long as that: a machine that others use as well is fast and slow by turns of a second.
+    """
+    loops = [_loop()]
+    while sum(loops) < for_s:
+        loops.append(_loop())
+    return max(1.0, sum(loops) / len(loops) / REFERENCE_S)
 
 
 def _loop() -> float:
@@ -119,7 +131,7 @@ class Costs:
 def check(took_s: float, factor: float = 1.0) -> None:
     """Fails the test that has taken so much."""
     allowed_s = CPU_S_MAX * NOISE * factor
-    if took_s > allowed_s and took_s > allowed_s * (slow := slowness()):
+    if took_s > allowed_s and took_s > allowed_s * (slow := slowness(min(took_s, LONGEST_S))):
         pytest.fail(
             f"this test took {took_s / factor / slow:.1f} s of a processor, and one that is not marked slow may take "
             f"{CPU_S_MAX}: make it cheaper, or mark it (then `make test` does without it)",

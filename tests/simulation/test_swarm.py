@@ -1,4 +1,4 @@
-"""Fifteen worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
+"""Nine worlds of the swarm, one of each other scenario that is quick, and the tools around them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import played, story
 
 API_KEY = KEYS["KEY_HERE"]
-SEEDS = [seed for seed in range(11) if seed not in (9, 10)]
-"""The worlds of the two others take longer than these; `python -m tests.simulation` plays them, too."""
+SEEDS = (0, 5, 7, 6, 3, 8, 2, 1, 4)
+"""Those that take least come first. What is beyond them is played by `python -m tests.simulation`."""
 
 BATCH = 3
 """Seeds of one slow test: enough to share a process's warm-up, few enough to be spread over processes."""
@@ -61,9 +61,9 @@ QUICK = (
 @pytest.mark.parametrize(
     "seeds",
     [
-        *(SEEDS[first : first + 1] for first in range(AT_ONCE)),
+        *([*SEEDS[first : first + 1]] for first in range(AT_ONCE)),
         *(
-            pytest.param(SEEDS[first : first + BATCH], marks=pytest.mark.slow)
+            pytest.param([*SEEDS[first : first + BATCH]], marks=pytest.mark.slow)
             for first in range(AT_ONCE, len(SEEDS), BATCH)
         ),
     ],
