@@ -15,16 +15,13 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def holding_ledger(
-    ledger: LedgerAddress, *, now: int, doing: str = "", stands_by: StandsBy | None = None
-) -> AsyncIterator[None]:
+async def holding_ledger(ledger: LedgerAddress, *, now: int, doing: str = "") -> AsyncIterator[None]:
     """Makes sure that nobody else works on the ledger while the block runs; `doing` is for those who ask what its
     holder does.
 
-    Raises `LedgerBusyError`, which says who works on it, and `UsageError` where nobody can. With `stands_by` it waits
-    for the end of that one, and takes its place, where the ledger is on a server.
+    Raises `LedgerBusyError`, which says who works on it, and `UsageError` where nobody can.
     """
-    async with site_of(ledger).holding(now=now, doing=doing, stands_by=stands_by):
+    async with site_of(ledger).holding(now=now, doing=doing):
         yield
 
 

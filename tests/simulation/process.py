@@ -227,15 +227,7 @@ class Process:
     # --- its locks
 
     @asynccontextmanager
-    async def _lock(
-        self,
-        ledger: LedgerAddress,
-        /,
-        *,
-        now: int,
-        doing: str = "",
-        stands_by: object = None,
-    ) -> AsyncIterator[None]:
+    async def _lock(self, ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
         machine, lives, true = self._machine, self._facts.lives, self._facts.true
         if machine.holder is not None:
             raise LedgerBusyError(f"{ledger}: {machine.holder} is working on this ledger")

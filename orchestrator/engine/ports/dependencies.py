@@ -23,7 +23,6 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, holding_intake, holding_ledger, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
-from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -44,9 +43,7 @@ MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 class HoldLedger(Protocol):
     """Makes sure that nobody else works on a ledger while the block runs; see `holding_ledger`."""
 
-    def __call__(
-        self, ledger: LedgerAddress, /, *, now: int, doing: str = ..., stands_by: StandsBy | None = ...
-    ) -> AbstractAsyncContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, /, *, now: int, doing: str = ...) -> AbstractAsyncContextManager[None]:
         """The block's context."""
         ...
 

@@ -1,12 +1,12 @@
-"""The time for which a process owns a ledger on a server: how it waits for it, takes it, and lets go.
+"""The time for which a process owns all of a ledger on a server: how it takes it, and lets go.
 
 It is one of the ledger's processes (`membership.py`), and has all of its shards, once nobody has any: whoever has the
-keeper's takes the others, and who waits for it takes none.
+keeper's takes the others, and who finds one taken takes none.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -15,7 +15,7 @@ import anyio
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.lease import BEAT_US
 from orchestrator.core.ownership.shard_bids import KEEPERS
-from orchestrator.errors import LedgerBusyError, LostCommitsError
+from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.lookout import Lookout
@@ -29,7 +29,7 @@ from orchestrator.units import SECOND_US
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.25
-"""How often whoever stands by looks."""
+"""How often whoever waits for one that may be gone looks."""
 
 
 class Tenure(ShardOwner):
@@ -51,7 +51,7 @@ class Tenure(ShardOwner):
         return True
 
     async def serve(self) -> None:
-        """Takes each shard that there is later, until cancelled, and looks after those who stand by."""
+        """Takes each shard that there is later, until cancelled, and looks after the other processes."""
         while True:
             await anyio.sleep(BEAT_US / SECOND_US)
             try:
@@ -68,17 +68,15 @@ async def tenure_of(
     process: ProcessName,
     *,
     here: ThisProcess = THIS_PROCESS,
-    stands_by: Callable[[str], object] | None = None,
 ) -> AsyncIterator[Tenure]:
     """The process `here`, called `process`, owns the ledger called `name` while the block runs, unless it loses it.
 
-    Raises `LedgerBusyError`, which says who owns it. With `stands_by`, which is called with that and with each further
-    owner, it waits for the end of that one instead, and takes its place. One whose connections have ended counts as
-    gone once its beat has stood still for long enough.
+    Raises `LedgerBusyError`, which says who owns it, or a part of it. One whose connections have ended is waited for:
+    it counts as gone once its beat has stood still for long enough.
     """
     line = OwnersLine(connect, process)
     try:
-        async with _Candidate(name, connect, process, line, here, stands_by) as candidate:
+        async with _Candidate(name, connect, process, line, here) as candidate:
             tenure = await candidate.taken()
             serving = asyncio.ensure_future(tenure.serve())  # noqa: TID251  as beats are
             here.owners[name] = tenure
@@ -94,9 +92,7 @@ async def tenure_of(
 
 
 class _Candidate(AsyncExitStack):
-    """A `process` that is to own the ledger called `name`: one of its processes while it waits for another one, and as
-    long as it owns it.
-    """
+    """A `process` that is to own the ledger called `name`: one of its processes as long as it owns it."""
 
     def __init__(
         self,
@@ -105,7 +101,6 @@ class _Candidate(AsyncExitStack):
         process: ProcessName,
         line: OwnersLine,
         here: ThisProcess,
-        stands_by: Callable[[str], object] | None,
     ) -> None:
         super().__init__()
         self._name = name
@@ -113,7 +108,6 @@ class _Candidate(AsyncExitStack):
         self._process = process
         self._line = line
         self._here = here
-        self._stands_by = stands_by
         self._lookout = Lookout(line, here.elapsed)
         self._tenure: Tenure | None = None
         self._met: Process | None = None
@@ -121,59 +115,43 @@ class _Candidate(AsyncExitStack):
 
     async def taken(self) -> Tenure:
         """The ledger, once it is nobody's, or its owner's beat has stood still for long enough."""
-        tenure = await self._look()
-        while tenure is None:
+        while (tenure := await self._look()) is None:  # noqa: ASYNC110  the ledger tells nobody
             await anyio.sleep(LOOK_S)
-            try:
-                tenure = await self._look()
-            except (LedgerBusyError, LostCommitsError):
-                raise
-            except Exception as error:
-                if self._stands_by is None:
-                    raise
-                log.info("%s: who owns this ledger is unknown: %s", self._name, error)
         return tenure
 
     async def _look(self) -> Tenure | None:
-        me = None if self._tenure is None else self._tenure.number
-        seen = await (self._lookout.look(None) if self._tenure is None else self._tenure.look())
-        held = next((lease for lease in seen.leases if lease.owner not in (None, me)), None)
+        seen = await self._lookout.look(None)
+        held = next((lease for lease in seen.leases if lease.owner is not None), None)
         if held is None:
-            tenure = await self._joined()
-            return tenure if tenure is not None and await tenure.take_all() else None
+            return await self._tried()
         if (owner := seen.processes.get(held.owner or 0)) is not None:
             await self._meet(owner, since_then(owner.name, held.taken_at or owner.began_at))
         return None
 
-    async def _joined(self) -> Tenure | None:
-        """It is one of the ledger's processes, also where it was declared dead meanwhile; None where there is no room
-        yet: some of the others may be dead.
+    async def _tried(self) -> Tenure | None:
+        """It joins and takes all. None, and it has left, where another one was faster, or there is no room yet: some of
+        the others may be dead.
         """
-        if self._tenure is not None and self._tenure.why_lost is not None:
-            await self.aclose()
-            self._tenure = None
-        if self._tenure is None:
-            try:
-                membership = await self.enter_async_context(
-                    membership_of(self._name, self._connect, self._process, self._here, self._farewell, is_alone=True)
-                )
-            except LedgerBusyError:
-                if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:
-                    return None
-                raise
-            self._tenure = Tenure(membership, self._lookout, self._line, self._here.elapsed)
-        return self._tenure
+        try:
+            membership = await self.enter_async_context(
+                membership_of(self._name, self._connect, self._process, self._here, self._farewell, is_alone=True)
+            )
+        except LedgerBusyError:
+            if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:
+                return None
+            raise
+        self._tenure = Tenure(membership, self._lookout, self._line, self._here.elapsed)
+        if await self._tenure.take_all():
+            return self._tenure
+        await self.aclose()
+        return None
 
     def _farewell(self) -> Farewell:
         return NOTHING_LEFT if self._tenure is None else self._tenure.farewell()
 
     async def _meet(self, owner: Process, text: str) -> None:
         before, self._met = self._met, owner
-        if self._stands_by is not None:
-            if before is None or before.id != owner.id:
-                self._stands_by(text)
-            await self._joined()
-        elif (before is not None and before.beat != owner.beat) or await self._is_connected(owner):
+        if (before is not None and before.beat != owner.beat) or await self._is_connected(owner):
             raise LedgerBusyError(
                 f"{self._name}: {text} is working on this ledger; wait for it, stop it, or use another <setting ledger>"
             )

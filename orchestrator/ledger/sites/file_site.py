@@ -9,7 +9,7 @@ from anyio import to_thread
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.sites.sent_marks import Boot, SoleMarks, sole_marks_of
-from orchestrator.ledger.sites.site import Owners, StandsBy
+from orchestrator.ledger.sites.site import Owners
 from orchestrator.ledger.sites.webhook_key import webhook_key
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
@@ -74,13 +74,7 @@ class FileSite:
             migrations.migrate(self.address)
 
     @asynccontextmanager
-    async def holding(
-        self,
-        *,
-        now: int,
-        doing: str = "",
-        stands_by: StandsBy | None = None,  # noqa: ARG002  nobody waits for a file
-    ) -> AsyncIterator[None]:
+    async def holding(self, *, now: int, doing: str = "") -> AsyncIterator[None]:
         """By the lock beside it."""
         with file_locks.dispatcher_lock(self.address, now=now, doing=doing):
             yield

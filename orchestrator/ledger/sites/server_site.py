@@ -23,7 +23,7 @@ from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot
-from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership, StandsBy
+from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership
 from orchestrator.ledger.sites.slot_marks import Latest, SlotFiles, SlotMarks
 from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
@@ -108,7 +108,6 @@ class ServerSite:
         *,
         now: int,  # noqa: ARG002  the server has its own
         doing: str = "",
-        stands_by: StandsBy | None = None,
     ) -> AsyncIterator[None]:
         """As its owner. Where there are no tables yet, they are made first: a row of one says who owns it."""
         self.refuse_abandoned()
@@ -118,7 +117,7 @@ class ServerSite:
             await self.aclose()
             self._database = None
         name, process = str(self.address), self._here.called(doing)
-        async with tenure_of(name, self._connect, process, here=self._here, stands_by=stands_by):
+        async with tenure_of(name, self._connect, process, here=self._here):
             yield
 
     async def _make_room_for_owners(self) -> None:

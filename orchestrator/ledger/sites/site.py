@@ -22,7 +22,7 @@ class LedgerPlace(Protocol):
 
 
 StandsBy = Callable[[str], object]
-"""Called with whoever works on a ledger, as text for people, each time that it is another one."""
+"""Called with whoever is waited for, as text for people, each time that it is another one."""
 
 
 class Owners(msgspec.Struct, frozen=True):
@@ -93,9 +93,7 @@ class LedgerSite(Protocol):
         Raises `LedgerVersionError` for a ledger of a newer program, and otherwise as `version` does.
         """
 
-    def holding(
-        self, *, now: int, doing: str = "", stands_by: StandsBy | None = None
-    ) -> AbstractAsyncContextManager[None]:
+    def holding(self, *, now: int, doing: str = "") -> AbstractAsyncContextManager[None]:
         """Makes sure that nobody else works on it while the block runs; see `holding_ledger`."""
 
     def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[None]:

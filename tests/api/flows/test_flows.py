@@ -70,9 +70,7 @@ class Desk:
 
     @staticmethod
     @asynccontextmanager
-    async def _lock(
-        _ledger: LedgerAddress, /, *, now: int, doing: str = "", stands_by: object = None
-    ) -> AsyncIterator[None]:
+    async def _lock(_ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
         yield
 
     async def applies(self, pipeline: Pipeline | None = None, **changes: Any) -> None:

@@ -67,7 +67,7 @@ async def owned(
     ledger = str(parse_ledger_url(url))
     here = on_virtual_time()
     async with (
-        tenure_of(ledger, line or Line(url), ME, here=here, stands_by=lambda _: None),
+        tenure_of(ledger, line or Line(url), ME, here=here),
         process(tmp_path / "l.db", transport, server=url, here=here, jobs=JOBS, watch_every_s=watch_every_s) as p,
     ):
         yield p

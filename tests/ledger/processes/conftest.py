@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from orchestrator.ledger.processes.processes import ProcessName
+from tests.ledger.processes.place import Place
 from tests.postgres.databases import Databases
 
 Connect = Callable[[str], Coroutine[Any, Any, Any]]
@@ -35,3 +36,10 @@ async def connect(url: str) -> AsyncIterator[Connect]:
             return driver
 
         yield connected
+
+
+@pytest.fixture
+async def place(url: str) -> AsyncIterator[Place]:
+    """It, and processes that reach it or do not."""
+    async with AsyncExitStack() as opened:
+        yield Place(url, opened)

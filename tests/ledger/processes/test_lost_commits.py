@@ -1,8 +1,5 @@
 """A server that has lost what it had confirmed, by whomever that is found: nobody owns anything until somebody accepts it."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-
 import anyio
 import pytest
 
@@ -10,18 +7,12 @@ from orchestrator.errors import LostCommitsError
 from orchestrator.ledger.postgres.identity.lost_commits import accept_loss, is_loss_noted
 from orchestrator.ledger.processes.processes import Processes
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD
-from tests.ledger.processes.test_tenure import NEXT, OWNER, Place
+from tests.ledger.processes.place import NEXT, OWNER, Place
 from tests.postgres.owners import joins, owner_of, takes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 LAGGED = "UPDATE processes SET beat = beat - 2"
-
-
-@pytest.fixture
-async def place(url: str) -> AsyncIterator[Place]:
-    async with AsyncExitStack() as opened:
-        yield Place(url, opened)
 
 
 async def test_once_it_is_noted_all_are_dead_and_nobody_joins_before_it_is_accepted(place: Place) -> None:
@@ -66,7 +57,11 @@ async def test_who_joined_in_what_was_lost_finds_it_of_one_that_beats_no_more(pl
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(lag)
-        with pytest.raises(LostCommitsError):
-            async with place.tenure(NEXT, stands_by=[].append):
-                raise AssertionError("nobody may own it")
+        async with place.member(NEXT) as joined:
+            while joined.why_lost is None:
+                await joined.look()
+                await anyio.sleep(0.25)
+    with pytest.raises(LostCommitsError):
+        async with place.member(NEXT):
+            raise AssertionError("nobody may own anything")
     assert await is_loss_noted(driver)

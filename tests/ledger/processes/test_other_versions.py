@@ -43,33 +43,7 @@ async def test_a_ledger_of_an_older_version_that_nobody_has_is_taken_and_brought
     await site.aclose()
 
 
-async def test_whoever_works_with_an_older_version_goes_on_and_the_newer_one_waits(older: str) -> None:
-    driver = await waited_for(older)({"application_name": f"orchestrator{FIRST.mark}"}, LineBounds())
-    owner = await takes(driver, FIRST)
-    site = ServerSite(parse_ledger_url(older), connect=waited_for(older), here=on_virtual_time())
-    told, taken = list[str](), anyio.Event()
-
-    async def take() -> None:
-        async with site.holding(now=0, stands_by=told.append):
-            await site.migrate()
-            taken.set()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(take)
-        for _ in range(WORKS_S):
-            await anyio.sleep(1)
-            await Processes(driver).beat(owner)
-        assert not taken.is_set()
-        assert [each.partition(" since ")[0] for each in told] == [FIRST.name]
-        assert await driver.fetchval("SELECT version_num FROM alembic_version") == OWNED_SINCE
-        await Processes(driver).leave(owner)
-        await taken.wait()
-    assert await driver.fetchval("SELECT version_num FROM alembic_version") == SCHEMA_VERSION
-    await site.aclose()
-    await driver.close()
-
-
-async def test_a_newer_one_that_is_to_share_it_waits_as_well_and_says_for_whom(older: str) -> None:
+async def test_whoever_works_with_an_older_version_goes_on_and_a_newer_one_waits_and_says_for_whom(older: str) -> None:
     driver = await waited_for(older)({"application_name": f"orchestrator{FIRST.mark}"}, LineBounds())
     owner = await takes(driver, FIRST)
     told, shares = list[str](), anyio.Event()
@@ -105,7 +79,7 @@ async def test_one_that_is_older_than_the_tables_takes_nothing_and_asks_for_noth
     assert await leases.take(comes, [keepers.shard]) == []
     site = ServerSite(parse_ledger_url(older), connect=waited_for(older), here=on_virtual_time())
     with pytest.raises(LedgerVersionError, match="upgrade the program"):
-        async with site.holding(now=0, stands_by=list[str]().append):
+        async with site.holding(now=0):
             raise AssertionError("nobody may own it")
     await site.aclose()
     await driver.close()

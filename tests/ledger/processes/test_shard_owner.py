@@ -1,12 +1,14 @@
 """Several processes of a ledger on a server share its shards: none has two owners, and none is forgotten."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any
 
 import anyio
+import asyncpg
 import pytest
 
+from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.handover import EndpointLeft
 from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.errors import LedgerBusyError
@@ -16,9 +18,14 @@ from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
 from tests.ledger.processes.conftest import FIRST, SECOND
+from tests.ledger.processes.place import NEXT, OWNER, Place
 from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.postgres.owners import takes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+TAKEN_S_MAX = 9.0
+"""So soon after its owner's last beat a shard has another one."""
 
 
 @pytest.fixture
@@ -93,6 +100,52 @@ async def test_what_one_that_beats_no_more_had_is_told_to_be_left_for_as_long_as
             assert not silent.may_leave()
             await anyio.sleep(GONE_US / SECOND_US)
             assert second.farewell().settled == [1, 2]
+
+
+async def looks(other: ShardOwner, for_s: float) -> None:
+    """`other` looks for so long, also while it cannot ask."""
+    ends_s = anyio.current_time() + for_s
+    while anyio.current_time() < ends_s:
+        with suppress(ConnectionError, asyncpg.InterfaceError):
+            await other.look()
+        await anyio.sleep(0.25)
+
+
+async def test_whoever_beats_keeps_what_it_has_however_long_another_one_looks(place: Place) -> None:
+    async with place.tenure(OWNER) as owner, place.member(NEXT) as other:
+        await looks(other, 120)
+        await other.take([0])
+        assert not other.shards
+        assert owner.may_leave()
+        assert owner.why_lost is None
+
+
+async def test_what_one_has_that_beats_no_more_is_free_for_another_one_though_it_is_connected(place: Place) -> None:
+    await takes(await place.driver(OWNER), OWNER)
+    began_s = anyio.current_time()
+    async with place.member(NEXT) as other:
+        with anyio.fail_after(TAKEN_S_MAX):
+            while not other.shards:
+                await looks(other, 0.25)
+                await other.take([0])
+        assert anyio.current_time() - began_s >= SILENCE_US / SECOND_US
+        assert other.is_successor
+        assert other.may_leave()
+
+
+async def test_the_time_in_which_the_ledger_was_away_does_not_count_against_its_owner(place: Place) -> None:
+    async with place.tenure(OWNER) as owner, place.member(NEXT) as other, anyio.create_task_group() as tasks:
+        tasks.start_soon(looks, other, 100)
+        for _ in range(3):
+            await anyio.sleep(3)
+            for process in (OWNER, NEXT):
+                place.cut_off(process)
+            await anyio.sleep(20.3)
+            place.away.clear()  # whoever looks does so before the owner beats
+        await anyio.sleep(10)
+        assert owner.why_lost is None
+        assert owner.may_leave()
+        tasks.cancel_scope.cancel()
 
 
 async def test_how_endpoints_are_left_comes_with_their_shard_and_to_one_alone(url: str, driver: Any) -> None:

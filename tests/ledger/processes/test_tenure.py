@@ -1,9 +1,6 @@
-"""A process owns a ledger on a server as long as it beats; whoever stands by takes its place, and nobody else does."""
+"""A process owns all of a ledger on a server as long as it beats, and nobody else owns anything of it then."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
-from typing import Any
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -11,87 +8,17 @@ import pytest
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX, TRUST_US
 from orchestrator.errors import LedgerBusyError
-from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
-from orchestrator.ledger.processes.tenure import Tenure, tenure_of
 from orchestrator.units import SECOND_US
-from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.ledger.processes.place import ASKS, NEXT, OWNER, Place
 from tests.postgres.owners import joins, owner_of, takes, takes_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-OWNER, NEXT, ASKS = (ProcessName(f"process {each} on a", f" #{each}") for each in (1, 2, 9))
 TRUST_S, SILENCE_S = TRUST_US / SECOND_US, SILENCE_US / SECOND_US
 TAKEN_S_MAX = 9.0
-"""So soon after its owner's last beat a ledger has another one."""
-
-
-class SlowLine:
-    """A connection of `process`. The answers to its beats come late."""
-
-    def __init__(self, driver: Any, place: "Place", process: ProcessName) -> None:
-        self._driver = driver
-        self._place = place
-        self._process = process
-
-    async def fetchval(self, *asked: Any) -> Any:
-        begun_s = anyio.current_time()
-        found = await self._driver.fetchval(*asked)
-        if "beat + 1" in asked[0]:
-            await anyio.sleep(self._place.late_s)
-            if self._process.mark in self._place.away:
-                raise ConnectionResetError
-            self._place.begun_s = begun_s
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._driver, name)
-
-
-class Place:
-    """A ledger, and processes that reach it or do not."""
-
-    def __init__(self, url: str, opened: AsyncExitStack) -> None:
-        self._url = url
-        self._opened = opened
-        self.away: set[str] = set()
-        self.late_s = 0.0
-        self.begun_s = 0.0
-        """When the last beat began to which an answer has come."""
-
-        self._lines: dict[str, list[Any]] = {}
-
-    def connect(self, process: ProcessName) -> Connect:
-        async def connected(settings: Settings, bounds: LineBounds) -> Any:
-            if process.mark in self.away:
-                raise ConnectionRefusedError
-            driver = await waited_for(self._url)(
-                {"application_name": f"orchestrator{process.mark}", **settings}, bounds
-            )
-            self._lines.setdefault(process.mark, []).append(driver)
-            self._opened.callback(driver.terminate)
-            return SlowLine(driver, self, process)
-
-        return connected
-
-    async def driver(self, process: ProcessName) -> Any:
-        return await self.connect(process)({}, LineBounds())
-
-    def tenure(self, process: ProcessName, **given: Any) -> AbstractAsyncContextManager[Tenure]:
-        return tenure_of("ledger", self.connect(process), process, here=on_virtual_time(), **given)
-
-    def cut_off(self, process: ProcessName) -> None:
-        """`process` reaches the ledger no more."""
-        self.away.add(process.mark)
-        for driver in self._lines.pop(process.mark, []):
-            driver.terminate()
-
-
-@pytest.fixture
-async def place(url: str) -> AsyncIterator[Place]:
-    async with AsyncExitStack() as opened:
-        yield Place(url, opened)
+"""So soon after its last beat a process counts as gone."""
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -104,42 +31,13 @@ async def stopped_owner(place: Place) -> None:
     await takes(await place.driver(OWNER), OWNER)
 
 
-async def test_whoever_beats_keeps_it_however_long_another_one_stands_by(place: Place) -> None:
-    seen: list[str] = []
-    async with place.tenure(OWNER) as tenure:
-        with anyio.move_on_after(120):
-            async with place.tenure(NEXT, stands_by=seen.append):
-                raise AssertionError("two have it")
-        assert tenure.may_leave()
-        assert tenure.why_lost is None
-    assert [each.partition(" since ")[0] for each in seen] == [OWNER.name]
-
-
-async def test_whoever_stands_by_takes_the_place_of_one_that_beats_no_more_though_it_is_connected(place: Place) -> None:
-    await stopped_owner(place)
-    began_s = anyio.current_time()
-    async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
-        took_s = anyio.current_time() - began_s
-        assert tenure.may_leave()
-        assert tenure.is_successor
-    assert SILENCE_S <= took_s <= TAKEN_S_MAX
-
-
 async def test_one_that_lets_go_is_followed_at_once_and_has_left_nothing_under_way(place: Place) -> None:
-    is_taken = anyio.Event()
-
-    async def follow() -> None:
-        async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
-            assert not tenure.is_successor
-            is_taken.set()
-
-    async with anyio.create_task_group() as tasks:
-        async with place.tenure(OWNER) as tenure:
-            tasks.start_soon(follow)
-            await anyio.sleep(30)
-        assert not tenure.may_leave()
-        with anyio.fail_after(1.5):
-            await is_taken.wait()
+    async with place.tenure(OWNER) as tenure:
+        await anyio.sleep(30)
+    assert not tenure.may_leave()
+    with anyio.fail_after(1):
+        async with place.tenure(NEXT) as after:
+            assert not after.is_successor
 
 
 async def test_one_that_is_cancelled_lets_go_as_well(place: Place) -> None:
@@ -150,7 +48,7 @@ async def test_one_that_is_cancelled_lets_go_as_well(place: Place) -> None:
     assert await Leases(await place.driver(NEXT)).owner() is None
 
 
-async def test_who_does_not_stand_by_is_told_who_has_it(place: Place) -> None:
+async def test_whoever_comes_beside_it_is_told_who_has_it(place: Place) -> None:
     async with place.tenure(OWNER):
         began_s = anyio.current_time()
         with pytest.raises(LedgerBusyError, match=OWNER.name):
@@ -159,7 +57,7 @@ async def test_who_does_not_stand_by_is_told_who_has_it(place: Place) -> None:
         assert anyio.current_time() - began_s < 1
 
 
-async def test_who_does_not_stand_by_waits_for_one_that_has_ended_without_a_word(place: Place) -> None:
+async def test_one_that_has_ended_without_a_word_is_waited_for_until_it_counts_as_gone(place: Place) -> None:
     await stopped_owner(place)
     place.cut_off(OWNER)
     began_s = anyio.current_time()
@@ -211,50 +109,34 @@ async def test_one_that_reaches_nobody_trusts_itself_for_some_seconds_and_again_
         assert tenure.why_lost is None
 
 
-async def test_whoever_stands_by_does_not_count_the_time_in_which_the_ledger_was_away(place: Place) -> None:
-    async with place.tenure(OWNER) as tenure, anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(stand_by, place))
-        for _ in range(3):
-            await anyio.sleep(3)
-            for process in (OWNER, NEXT):
-                place.cut_off(process)
-            await anyio.sleep(20.3)
-            place.away.clear()  # whoever stands by looks before the owner beats
-        await anyio.sleep(10)
-        assert tenure.why_lost is None
-        assert tenure.may_leave()
-        tasks.cancel_scope.cancel()
-
-
-async def stand_by(place: Place) -> None:
-    async with place.tenure(NEXT, stands_by=lambda _: None):
-        raise AssertionError("two have it")
-
-
-async def test_of_several_who_stand_by_one_takes_it(place: Place) -> None:
+async def test_of_several_who_wait_for_one_that_has_ended_one_takes_it_and_the_others_are_told(place: Place) -> None:
     await stopped_owner(place)
-    owned: list[str] = []
+    place.cut_off(OWNER)
+    owned, told = list[str](), list[str]()
 
     async def follow(process: ProcessName) -> None:
-        async with place.tenure(process, stands_by=lambda _: None) as tenure:
-            owned.append(process.name)
-            await anyio.sleep(20)
-            assert tenure.may_leave()
+        try:
+            async with place.tenure(process) as tenure:
+                owned.append(process.name)
+                await anyio.sleep(20)
+                assert tenure.may_leave()
+        except LedgerBusyError as error:
+            told.append(f"{error}")
 
     async with anyio.create_task_group() as tasks:
         for number in range(3):
             tasks.start_soon(follow, ProcessName(f"process {number}", f" #{number + 3}"))
-        await anyio.sleep(20)
-        assert len(owned) == 1
-        tasks.cancel_scope.cancel()
+    [owner] = owned
+    assert len(told) == 2
+    assert all(owner in text for text in told)
+    assert await Processes(await place.driver(ASKS)).all() == []
 
 
-async def test_a_server_that_nobody_can_reach_is_told_at_once_also_to_one_who_would_stand_by(place: Place) -> None:
+async def test_a_server_that_nobody_can_reach_is_told_at_once(place: Place) -> None:
     place.away.add(OWNER.mark)
-    for given in ({}, {"stands_by": lambda _: None}):
-        with pytest.raises(ConnectionRefusedError):
-            async with place.tenure(OWNER, **given):
-                raise AssertionError("it has it")
+    with pytest.raises(ConnectionRefusedError):
+        async with place.tenure(OWNER):
+            raise AssertionError("it has it")
 
 
 async def test_a_beat_whose_answer_came_late_counts_from_its_beginning(place: Place) -> None:
@@ -285,8 +167,7 @@ async def with_endpoints(place: Place, *names: str) -> None:
 
 async def test_whoever_has_the_ledger_has_all_of_its_shards_and_those_to_come(place: Place) -> None:
     await with_endpoints(place, "a", "b")
-    async with place.tenure(OWNER), anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(stand_by, place))
+    async with place.tenure(OWNER):
         await anyio.sleep(1)
         assert await shards_of(place, OWNER) == [0, 1, 2]
 
@@ -294,11 +175,9 @@ async def test_whoever_has_the_ledger_has_all_of_its_shards_and_those_to_come(pl
         await anyio.sleep(5)
 
         assert await shards_of(place, OWNER) == [0, 1, 2, 3]
-        assert await shards_of(place, NEXT) == []
-        tasks.cancel_scope.cancel()
 
 
-async def test_whoever_has_a_part_of_it_is_waited_for(place: Place) -> None:
+async def test_beside_one_that_has_a_part_of_it_nobody_has_it(place: Place) -> None:
     await with_endpoints(place, "a")
     driver = await place.driver(ASKS)
     part = await joins(driver, ASKS)
@@ -317,10 +196,12 @@ async def test_whoever_has_a_part_of_it_is_waited_for(place: Place) -> None:
 async def test_a_successor_has_all_that_its_predecessor_had_and_knows_that_it_was_left(place: Place) -> None:
     await with_endpoints(place, "a", "b")
     await stopped_owner(place)
-    async with place.tenure(NEXT, stands_by=lambda _: None) as tenure:
+    place.cut_off(OWNER)
+    async with place.tenure(NEXT) as tenure:
         assert await shards_of(place, NEXT) == [0, 1, 2]
         assert tenure.is_successor
         await anyio.sleep(30)
+    place.away.clear()
     async with place.tenure(OWNER) as tenure:
         assert tenure.is_successor, "what the first one has sent may still be under way"
         await anyio.sleep(GONE_US / SECOND_US)
@@ -328,41 +209,12 @@ async def test_a_successor_has_all_that_its_predecessor_had_and_knows_that_it_wa
         assert not tenure.is_successor
 
 
-async def test_one_that_stands_by_and_ends_without_a_word_is_forgotten_by_the_owner(place: Place) -> None:
+async def test_one_that_ends_without_a_word_is_forgotten_by_the_owner(place: Place) -> None:
     async with place.tenure(OWNER):
         driver = await place.driver(ASKS)
         await joins(driver, NEXT)
         await anyio.sleep(TAKEN_S_MAX)
         assert [each.name for each in await Processes(driver).all()] == [OWNER.name]
-
-
-async def test_one_that_stood_by_and_was_declared_dead_takes_the_ledger_under_another_number(place: Place) -> None:
-    async with place.tenure(OWNER) as tenure:
-
-        async def follow() -> None:
-            async with place.tenure(NEXT, stands_by=lambda _: None) as after:
-                assert after.may_leave()
-                has_it.set()
-
-        has_it = anyio.Event()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(follow)
-            await anyio.sleep(2)
-            place.cut_off(NEXT)
-            await anyio.sleep(TAKEN_S_MAX)
-            asks = Processes(await place.driver(ASKS))
-            assert [each.name for each in await asks.all()] == [OWNER.name]
-            place.away.clear()
-            await anyio.sleep(2)
-            assert [each.name for each in await asks.all()] == [OWNER.name, NEXT.name]
-            assert tenure.why_lost is None
-            await takes_over_and_leaves(place)
-            await has_it.wait()
-
-
-async def takes_over_and_leaves(place: Place) -> None:
-    driver = await place.driver(ASKS)
-    await Processes(driver).leave(await takes_over(driver, ASKS))
 
 
 async def test_one_too_many_is_refused_once_it_is_known_that_all_live(place: Place) -> None:
@@ -378,7 +230,7 @@ async def test_one_too_many_is_refused_once_it_is_known_that_all_live(place: Pla
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(beat)
         with pytest.raises(LedgerBusyError, match="64 processes work on this ledger or stand by already"):
-            async with place.tenure(OWNER, stands_by=lambda _: None):
+            async with place.tenure(OWNER):
                 raise AssertionError("there was no room")
         tasks.cancel_scope.cancel()
     async with place.tenure(OWNER):  # now that they are dead

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from orchestrator.ledger.processes.shard_owner import shard_owner_of
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import HOUR_US
@@ -27,9 +28,11 @@ class Wall:
         self.ns += 1_000 * hours * HOUR_US
 
 
-async def stand_by(url: str, here: ThisProcess) -> None:
-    async with tenure_of("ledger", waited_for(url), here.called("standing by"), here=here, stands_by=lambda _: None):
-        raise AssertionError("two have it")
+async def looks(url: str, here: ThisProcess) -> None:
+    async with shard_owner_of("ledger", waited_for(url), here.called("looking"), here=here) as other:
+        while True:
+            await other.look()
+            await anyio.sleep(0.25)
 
 
 async def test_a_wall_clock_that_is_set_takes_nothing_from_a_process_that_beats(url: str) -> None:
@@ -39,7 +42,7 @@ async def test_a_wall_clock_that_is_set_takes_nothing_from_a_process_that_beats(
         tenure_of("ledger", waited_for(url), owner.called("working"), here=owner) as tenure,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(stand_by, url, other)
+        tasks.start_soon(looks, url, other)
         for hours in (1, -1, 24):
             await anyio.sleep(3.5)  # in the midst of two beats
             wall.turn(hours)

@@ -9,6 +9,7 @@ REACH = "tests/core/ownership/test_service_reach.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
 TENURE = "tests/ledger/processes/test_tenure.py"
+SHARD_OWNER = "tests/ledger/processes/test_shard_owner.py"
 LEAVING = "tests/client/http/test_leave_to_send.py"
 CLOCKS = "tests/ledger/processes/test_this_process.py"
 OWNED = "tests/engine/hosting/test_owned.py"
@@ -43,11 +44,11 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{LEASE}::test_whoever_takes_over_does_so_after_its_predecessor_has_ceased",),
     ),
     Fault(
-        name="whoever stands by counts the time in which the ledger was away",
+        name="whoever looks counts the time in which the ledger was away",
         path="orchestrator/ledger/processes/lookout.py::Lookout.look",
         old="self._watch = BeatWatch()",
         new="pass",
-        tests=(f"{TENURE}::test_whoever_stands_by_does_not_count_the_time_in_which_the_ledger_was_away",),
+        tests=(f"{SHARD_OWNER}::test_the_time_in_which_the_ledger_was_away_does_not_count_against_its_owner",),
     ),
     Fault(
         name="a successor leaves its predecessor's connections alive",

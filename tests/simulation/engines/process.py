@@ -16,7 +16,6 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.ledger.sites.server_site import ServerSite
-from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import STILL, ProcessClock
@@ -126,10 +125,8 @@ class ServerProcess(Process):
         return ServerSite(ledger, connect=self.door.connect, here=self._here)
 
     @asynccontextmanager
-    async def _server_lock(
-        self, ledger: LedgerAddress, /, *, now: int, doing: str = "", stands_by: StandsBy | None = None
-    ) -> AsyncIterator[None]:
-        async with self._site(ledger).holding(now=now, doing=doing, stands_by=stands_by):
+    async def _server_lock(self, ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
+        async with self._site(ledger).holding(now=now, doing=doing):
             yield
 
     @asynccontextmanager
