@@ -202,11 +202,11 @@ class Engine:
         """Returns once so little waits to be saved that more may come."""
         await self.endpoints.validators.room()
 
-    def report(self, *, lately: bool = False) -> ProcessReport:
-        """What there is to say of it; `lately`: but for runs that ended long ago."""
+    def report(self, *, lately: bool = False, only: int | None = None) -> ProcessReport:
+        """What there is to say of it; `lately`: but for runs that ended long ago; `only`: of that run alone."""
         stuck, now = self.maintenance.stuck, self.ledger.now()
         return ProcessReport(
-            runs=run_reports(self.runs, self.endpoints, stuck, now, lately=lately),
+            runs=run_reports(self.runs, self.endpoints, stuck, now, lately=lately, only=only),
             meters=self.endpoints.limits.meters(),
             janitor=self.maintenance.janitor.summary,
         )

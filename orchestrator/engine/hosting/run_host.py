@@ -14,7 +14,7 @@ from orchestrator.engine.hosting.pod_host import PodHost
 from orchestrator.engine.hosting.pool_watch import PoolWatch
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
-from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.run_session import Reporter, RunSession
 from orchestrator.engine.hosting.scope_watch import ScopeWatch
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -23,7 +23,6 @@ from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
-from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
@@ -44,7 +43,7 @@ class RunHost:
         endpoints: EndpointRegistry,
         groups: WorkGroups,
         reach: Callable[[Run], Awaitable[None]],
-        said: Callable[[], ProcessReport],
+        said: Reporter,
     ) -> None:
         self.ledger = ledger
         self.runs = runs

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.lifecycle import ended, unfinished
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
-from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
+from orchestrator.engine.hosting.run_session import Reporter, RunAtEndpoint, RunSession
 from orchestrator.engine.lanes.request_builder import RequestBuilder
 from orchestrator.engine.pools.member_line import MemberLine
 from orchestrator.engine.pools.pools import Pools
@@ -21,7 +21,6 @@ from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.engine.sending.served_brakes import ServedBrakes
-from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
 
@@ -153,9 +152,7 @@ class RunRegistry:
         else:
             self.pools.forget(run.id)
 
-    async def open_session(
-        self, run: Run, *, control: RunController, taking: TaskGroup, said: Callable[[], ProcessReport]
-    ) -> RunSession:
+    async def open_session(self, run: Run, *, control: RunController, taking: TaskGroup, said: Reporter) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
         self._endpoints.services.secret_variables = await self._ledger.flows.pipelines.secret_variables()
         progress = await self._progress_of(run)

@@ -27,10 +27,14 @@ UNWANTED_US: Final = 30 * SECOND_US
 
 
 def run_reports(
-    runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckJobs, now: int, *, lately: bool
+    runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckJobs, now: int, *, lately: bool, only: int | None = None
 ) -> dict[int, RunReport]:
-    """Of each run of which there is something to say; `lately`: of those that ended long ago there is not."""
+    """Of each run of which there is something to say, or of `only` that one; `lately`: of those that ended long ago
+    there is not.
+    """
     reported = {*runs.unfinished, *runs.sessions, *runs.unservable}
+    if only is not None:
+        reported &= {only}
     if lately:  # a process may serve thousands, one a night
         for run, session in runs.sessions.items():
             is_done = not session.progress.unfinished and not session.is_saving and run not in runs.unservable

@@ -1,7 +1,7 @@
 """One run, as the engine serves it: how it stands, and its sending."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -46,6 +46,14 @@ class Standstill(Struct, frozen=True, kw_only=True):
     """Whether that is as it is to be expected, and nobody need hear of it."""
 
 
+class Reporter(Protocol):
+    """What a process says of itself."""
+
+    def __call__(self, *, only: int | None = None) -> ProcessReport:
+        """All of it; where a run is named, of the runs that one alone: each of thousands asks for its own."""
+        ...
+
+
 class RunSession(ServedRun):
     """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`.
 
@@ -61,7 +69,7 @@ class RunSession(ServedRun):
         progress: Progress,
         control: RunController,
         taking: TaskGroup,
-        said: Callable[[], ProcessReport],
+        said: Reporter,
         brakes: RunBrakes,
     ) -> None:
         super().__init__(run, progress)
@@ -84,10 +92,9 @@ class RunSession(ServedRun):
 
         part.endpoint.changes.add(progress.nudge)
 
-    @property
-    def report(self) -> ProcessReport:
-        """What this process says of itself."""
-        return self._said()
+    def reports(self, *, only: int | None = None) -> ProcessReport:
+        """What this process says of itself; where a run is named, of the runs that one alone."""
+        return self._said(only=only)
 
     @property
     def controls(self) -> RunControls:

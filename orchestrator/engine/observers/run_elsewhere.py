@@ -36,9 +36,8 @@ class RunElsewhere(ServedRun):
         self.beat = NOBODY
         """What the process that serves it said last."""
 
-    @property
-    def report(self) -> ProcessReport:
-        """The same, without when it was said, and by whom."""
+    def reports(self, *, only: int | None = None) -> ProcessReport:  # noqa: ARG002  it has said it of all
+        """The same, of whichever runs, without when it was said, and by whom."""
         return self.beat.report
 
     @property

@@ -41,10 +41,9 @@ class ServedRun(ABC):
         self.run = run
         self.progress = progress
 
-    @property
     @abstractmethod
-    def report(self) -> ProcessReport:
-        """What the process that serves it says of itself."""
+    def reports(self, *, only: int | None = None) -> ProcessReport:
+        """What the process that serves it says of itself; where a run is named, it may leave out the others."""
 
     @property
     @abstractmethod
@@ -95,7 +94,12 @@ class ServedRun(ABC):
     @property
     def of_run(self) -> RunReport:
         """What that process says of the run."""
-        return self.report.of(self.run.id)
+        return self.reports(only=self.run.id).of(self.run.id)
+
+    @property
+    def report(self) -> ProcessReport:
+        """What that process says of itself."""
+        return self.reports()
 
     @property
     def sent(self) -> Counter[str]:

@@ -12,6 +12,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.process.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.hosting.test_side_by_side import HERE, Accepting, a_run, engine_at
@@ -97,3 +98,21 @@ async def test_of_a_run_that_ended_long_ago_nothing_is_said_any_more(tmp_path: P
         assert p.engine.report().runs.keys() == {p.run.id}, "its own summary may be made later"
         p.progress.recount({"queued": 1})
         assert p.engine.report(lately=True).runs.keys() == {p.run.id}
+
+
+async def test_who_asks_how_one_run_stands_has_none_of_the_others_looked_at(tmp_path: Path) -> None:
+    """Thousands that a process serves ask for themselves, each now and then."""
+    reports: list[ProcessReport] = []
+
+    def kept(*, only: int | None = None) -> ProcessReport:
+        reports.append(engine.report(only=only))
+        return reports[-1]
+
+    async with engine_at(tmp_path / "l.db", {HERE: Accepting()}) as engine:
+        await engine.runs.learn_settings()
+        engine.host._said = kept
+        sessions = [await engine.host.take_on(await a_run(engine, name)) for name in ("one", "two", "three")]
+        reports.clear()
+        said = {session.run.id: session.of_run for session in sessions}
+        assert [[*report.runs] for report in reports] == [[run] for run in said]
+        assert engine.report().runs == said
