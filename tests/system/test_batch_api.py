@@ -16,6 +16,9 @@ from tests.system.processes import ROOT, SECONDS_MAX, Desk, looks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+SELDOM_S = 8.0
+"""Each of a hundred programs asks as often: to answer them costs more than their batches do."""
+
 
 def test_the_program_of_the_examples_runs_as_it_is(desk: Desk) -> None:
     with server(desk, (ROOT / "examples" / "openai_batch.toml").read_text()) as at:
@@ -33,7 +36,7 @@ def test_a_hundred_programs_at_once_have_each_a_file_and_a_batch_of_its_own(desk
         client, numbers = at.client(), range(number * 3, number * 3 + 3)
         batch = made(client, text_of(numbers))
         assert client.files.content(batch.input_file_id).content == text_of(numbers)
-        return said(client, ended(client, batch)) == expected(numbers)
+        return said(client, ended(client, batch, ask_every_s=SELDOM_S)) == expected(numbers)
 
     with server(desk) as at, ThreadPoolExecutor(100) as programs:
         assert all(programs.map(whole, range(100)))
