@@ -1,4 +1,4 @@
-"""A run of 12,000 rows by the service's own Batch, killed as batches are made, filled, finalized and read: each row has
+"""A run of 5,000 rows by the service's own Batch, killed as batches are made, filled, finalized and read: each row has
 its result, and nothing is executed twice.
 """
 
@@ -11,12 +11,12 @@ from tests.system.processes import Desk, lines_of
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-ROWS: Final = 12_000
+ROWS: Final = 5_000
 MOMENTS: Final = (1, 2, 3, 5, 8, 9, 13, 16, 17, 18, 19, 20, 21, 24, 30, 60, 110, 170, 230)
 """After so many requests about batches: as the first is made, filled, finalized, asked for and read, and so on."""
 
 
-def test_twelve_thousand_rows_in_batches_through_kills_at_every_step(desk: Desk) -> None:
+def test_five_thousand_rows_in_batches_through_kills_at_every_step(desk: Desk) -> None:
     desk.write("orchestrator.toml", FILE)
     desk.write("rows.jsonl", lines_of({"custom_id": f"row-{n}", "input": {"n": n}} for n in range(ROWS)))
     with emulator(desk) as url:
