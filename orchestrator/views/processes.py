@@ -81,6 +81,31 @@ class LackShown(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class ShardLackShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process lacks to serve a shard."""
+
+    process: str
+    why: str
+
+
+class UnservableShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A shard that none of the processes can serve. One may have it all the same, and collects there."""
+
+    shard: int
+    endpoints: tuple[str, ...]
+    lacks: tuple[ShardLackShown, ...]
+    """Of each process, what it lacks."""
+
+    @property
+    def text(self) -> str:
+        """All of that, as text for people."""
+        by_why: dict[str, list[str]] = {}
+        for each in self.lacks:
+            by_why.setdefault(each.why, []).append(each.process)
+        whys = "; ".join(f"{why} ({_named(tuple(processes))})" for why, processes in by_why.items())
+        return f"nobody can serve {_named(self.endpoints) if self.endpoints else KEEPERS_PART}: {whys}"
+
+
 class LedgerProcesses(msgspec.Struct, frozen=True, kw_only=True):
     """All of a ledger."""
 
@@ -92,6 +117,8 @@ class LedgerProcesses(msgspec.Struct, frozen=True, kw_only=True):
     """What nobody has, though runs there are not finished."""
 
     lacks: tuple[LackShown, ...] = ()
+    unservable: tuple[UnservableShown, ...] = ()
+    """What no process can serve as it should."""
 
     @property
     def remarks(self) -> Iterator[str]:
@@ -106,6 +133,8 @@ class LedgerProcesses(msgspec.Struct, frozen=True, kw_only=True):
                 yield f"nobody has the {KEEPERS_PART}{left}"
         for lack in self.lacks:
             yield f"{lack.run} is not served by {lack.process}: {lack.why}"
+        for each in self.unservable:
+            yield each.text
 
 
 def _named(endpoints: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ OF_SERVERS: Final = (
             "Of all that `serve` a ledger on a server, one works at each endpoint. Whoever is killed, stopped, or cut "
             "off from the ledger is followed within 10 seconds, whatever the clocks say; whoever is asked to stop, within two "
             "seconds of its last answers. Whoever reaches the ledger and gets no answer from the service for 30 seconds lets each "
-            "other one try once. After its successor's first request none of it leaves any more, also where it was "
+            "other one try once. What one lacks a key, a variable or a file for is left to those that have it. After its successor's first request none of it leaves any more, also where it was "
             "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash; "
             "answers that it still reads are its successor's, and nothing else of it is written."
         ),
@@ -33,6 +33,9 @@ OF_SERVERS: Final = (
             "tests/core/ownership/test_shard_duties.py::test_what_another_one_asks_for_is_given_once_its_engine_has_ended",
             "tests/core/ownership/test_lease.py::test_whoever_takes_over_does_so_after_its_predecessor_has_ceased",
             "tests/api/hosting/test_shared_ledger.py::test_who_gets_no_answer_from_the_service_hands_over_and_stands_back",
+            "tests/api/hosting/test_shard_ability.py::test_what_needs_a_variable_is_served_where_that_is_set_and_the_rest_is_shared_as_ever",
+            "tests/api/hosting/test_shard_ability.py::test_where_nobody_has_all_for_it_that_is_shown_and_one_of_them_has_it_all_the_same",
+            "tests/core/ownership/test_shard_bids.py::test_who_can_serve_a_shard_comes_to_have_it_and_where_nobody_can_it_comes_to_rest",
             "tests/core/ownership/test_service_reach.py::test_where_nobody_gets_an_answer_a_shard_comes_to_each_once_and_stays_with_the_last",
             "tests/ledger/processes/test_shard_owner.py::test_whoever_beats_keeps_what_it_has_however_long_another_one_looks",
             "tests/ledger/processes/test_shard_owner.py::test_what_one_has_that_beats_no_more_is_free_for_another_one_though_it_is_connected",

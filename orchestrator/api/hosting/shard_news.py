@@ -1,6 +1,6 @@
 """Tells on the screen of one of several processes who serves which part of their ledger."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.ownership.service_reach import UNREACHED_US
@@ -36,6 +36,9 @@ class ShardNews:
     """Whether it was said that this process serves."""
 
     _unreached: frozenset[int] = field(init=False, default=frozenset())
+    _lacks: Mapping[int, str] = field(init=False, default_factory=dict)
+    """What was lacking last, by the shards' numbers."""
+
     _served_by: dict[int, str] = field(init=False, default_factory=dict)
     """What was said last, by the shards' numbers."""
 
@@ -61,6 +64,13 @@ class ShardNews:
                 f"{_names_of(shard, needs)}: no answer for {UNREACHED_US // SECOND_US} s; another process goes on there"
             )
         self._unreached = frozenset(unreached)
+
+    def lacks(self, lacks: Mapping[int, str], needs: ShardNeeds) -> None:
+        """That is lacking here to serve those shards."""
+        for shard, why in lacks.items():
+            if self._lacks.get(shard) != why:
+                self.console.info(f"{_names_of(shard, needs)}: left to other processes where these can: {why}")
+        self._lacks = lacks
 
     def _alone(self, seen: LedgerSighting) -> str | None:
         keepers = next((lease for lease in seen.leases if lease.shard == KEEPERS), None)

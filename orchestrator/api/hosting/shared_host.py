@@ -9,6 +9,7 @@ import anyio
 from orchestrator.api.hosting.follower import LOOK_S
 from orchestrator.api.hosting.host import Alongside, Host
 from orchestrator.api.hosting.served_runs_news import ServedRunsNews
+from orchestrator.api.hosting.shard_ability import ShardAbility
 from orchestrator.api.hosting.shard_news import ShardNews, stands_by_text
 from orchestrator.api.hosting.shared_ledger import SharedLedger
 from orchestrator.api.inspect.standstill import tell_standstills
@@ -101,6 +102,7 @@ async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -
             yield SharedLedger(
                 owner=owner,
                 process=process,
+                ability=ShardAbility(process=process, takes_pipelines=True),
                 news=ShardNews(path=host.path, me=owner.number, console=host.console),
                 begin=partial(_begin, host, alongside),
                 stop=host.stop,

@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from orchestrator.api.hosting.shard_ability import ShardAbility
 from orchestrator.api.hosting.shard_engine import ShardEngine
 from orchestrator.api.hosting.shard_news import ShardNews
 from orchestrator.core.ownership.service_reach import ServiceReach
@@ -31,13 +32,14 @@ LOOK_S: Final = 0.25
 
 @dataclass(kw_only=True, eq=False)
 class SharedLedger:
-    """The part of one process, the `owner` of shards. `begin` begins what an engine does inside of its `working`, and
-    `stop` ends all of it.
+    """The part of one process, the `owner` of shards; `ability` says which it can serve. `begin` begins what an engine
+    does inside of its `working`, and `stop` ends all of it.
     """
 
     owner: ShardOwner
     process: EngineProcess
     news: ShardNews
+    ability: ShardAbility
     begin: Callable[[Engine], Awaitable[None]]
     stop: anyio.Event
     _tasks: TaskGroup = field(init=False)
@@ -50,17 +52,19 @@ class SharedLedger:
     """Held by whoever changes which shards are ours, and what their engines have."""
 
     def __post_init__(self) -> None:
-        self._bids = ShardBids(self.owner.number, lambda _shard: True)
+        self._bids = ShardBids(self.owner.number)
 
     async def serve(self) -> None:
         """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
         declared dead: nothing is sent from then on.
         """
-        async with anyio.create_task_group() as self._tasks:
+        async with anyio.create_task_group() as self._tasks, anyio.create_task_group() as beside:
+            beside.start_soon(self.ability.serve)
             while not self.stop.is_set() and self.owner.why_lost is None:
                 if not await self._step():
                     with anyio.move_on_after(LOOK_S):
                         await self.stop.wait()
+            beside.cancel_scope.cancel()
             for each in self._engines.values():
                 each.end()
         if (lost := self.owner.why_lost) is not None:
@@ -72,6 +76,8 @@ class SharedLedger:
             try:
                 seen, needs = await self.owner.look(), await self.owner.needs()
                 self._engines = {number: each for number, each in self._engines.items() if not each.has_ended}
+                self.ability.needs_are(needs)
+                self.process.lacks = self.ability.lacks
                 self.news.saw(seen, needs)
                 if self.news.stands_by and not self.owner.shards:
                     return False
@@ -95,11 +101,16 @@ class SharedLedger:
         )
         self._bids.stands_back = self._reach.stands_back(others)
         self.news.hands_over(unreached, needs)
+        self.news.lacks(self.ability.lacks, needs)
         return shard_duties(
             me,
             self._bids,
             [
-                each.as_shard._replace(is_needed=each.shard in needed, is_unreached=each.shard in unreached)
+                each.as_shard._replace(
+                    is_needed=each.shard in needed,
+                    is_unreached=each.shard in unreached,
+                    ability=self.ability.of(each.shard),
+                )
                 for each in seen.leases
             ],
             needs.pairs,

@@ -25,10 +25,14 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
     async with read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         present = None if opened.server is None else await observed_processes(opened.server, within_s=BEAT_S)
         held_by = await opened.holder()
-        beats = await opened.beats_at_work(held_by)
-        lacks = await _lacks(opened, beats)
         if present is not None:
-            return present.heard({each.epoch: each.beaten_at for each in beats}).shown(str(ledger), lacks)
+            said = await opened.runs.heartbeats.all()
+            beats = [each for each in said if each.is_fresh(opened.now())]
+            heard = present.heard({each.epoch: each.beaten_at for each in beats})
+            lacking = {each.epoch: each.report.lacks for each in beats}
+            return heard.shown(str(ledger), await _lacks(opened, beats), lacking)
+        beats = list(await opened.beats_at_work(held_by))
+        lacks = await _lacks(opened, beats)
         return LedgerProcesses(ledger=str(ledger), processes=tuple(await _of_file(opened, held_by, beats)), lacks=lacks)
 
 

@@ -2,10 +2,14 @@
 
 Each decides for itself, by what it last saw; who sees the same comes to the same. Whoever has the fewest comes first,
 so that two seldom bid for one. What is not taken by whose turn it is (it may not be able to) is anybody's soon.
+
+Whoever lacks something to serve a shard leaves it to those that do not. Where all lack something one of them has it all
+the same: results are collected there, and what people ask is done, though nothing may be sent.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
+from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from orchestrator.units import SECOND_US
@@ -15,6 +19,9 @@ LEFT_OVER_US: Final = 2 * SECOND_US
 
 LEFT_LONG_US: Final = 3 * SECOND_US
 """What nobody has taken for so long is also for who stands back: all others have had their chance."""
+
+LEFT_TO_ANY_US: Final = 10 * SECOND_US
+"""What nobody has taken for so long is also for who lacks something to serve it: nobody else can."""
 
 ASK_US: Final = 30 * SECOND_US
 """A process that has fewer than another one asks for a shard each so often: each that goes over stands still for a
@@ -30,6 +37,20 @@ KEEPERS: Final = 0
 """The shard of what belongs to no run. It is little work: it counts for nothing, and nobody asks for it."""
 
 
+class Ability(Enum):
+    """What a process can do with a shard."""
+
+    SERVES = auto()
+    UNKNOWN = auto()
+    """Whether it lacks anything is still to be seen."""
+
+    LACKS = auto()
+    """It lacks something that is needed there."""
+
+    NEVER = auto()
+    """It was told to leave it to others."""
+
+
 class Shard(NamedTuple):
     """As the ledger says."""
 
@@ -43,6 +64,9 @@ class Shard(NamedTuple):
 
     is_unreached: bool = False
     """Whether it is ours, and to be handed over because we get no answer there; see `ServiceReach`."""
+
+    ability: Ability = Ability.SERVES
+    """What we can do with it."""
 
 
 class Pair(NamedTuple):
@@ -85,38 +109,62 @@ def merging(me: int, shards: Iterable[Shard], pairs: Iterable[Pair]) -> Merging:
 
 
 class ShardBids:
-    """Of the process `me`, for the shards that it `can` serve."""
+    """Of the process `me`."""
 
-    def __init__(self, me: int, can: Callable[[int], bool]) -> None:
+    def __init__(self, me: int) -> None:
         self._me = me
-        self._can = can
         self._free_since: dict[int, int] = {}
         self._idle_since: dict[int, int] = {}
         self._asked_at: int | None = None
+        self._offered: dict[int, frozenset[int]] = {}
+        """To whom each was left before it was taken in spite of what is lacking."""
+
         self.stands_back = False
         """Whether we ask for nothing, and take what none of the others has taken; see `ServiceReach`."""
 
     def to_take(self, shards: Collection[Shard], others: Collection[int], at: int) -> list[int]:
         """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
-        free = [each for each in shards if self._is_free(each)]
+        free = [each for each in shards if _is_free(each)]
         self._free_since = {each.number: self._free_since.get(each.number, at) for each in free}
-        unwanted = sorted(each.number for each in free if each.wanted_by is None)
+        unwanted = sorted(each.number for each in free if each.wanted_by is None and _can_be_served(each))
         held = _held(shards)
         turn = sorted((self._me, *others), key=lambda process: (held[process], process)).index(self._me)
         taken = {each.number for each in free if each.wanted_by == self._me}
         taken |= set() if self.stands_back else set(unwanted[turn :: len(others) + 1])
         left_over_us = LEFT_LONG_US if self.stands_back else LEFT_OVER_US
         taken |= {number for number in unwanted if at - self._free_since[number] >= left_over_us}
-        return sorted(taken)
+        return sorted(taken | self._to_take_all_the_same(free, others, at))
+
+    def _to_take_all_the_same(self, free: Iterable[Shard], others: Collection[int], at: int) -> set[int]:
+        """Those of what is `free` that none of `others` has taken, who may be able to serve it as we are not."""
+        left_us = LEFT_TO_ANY_US if others else 0
+        taken = {
+            each.number
+            for each in free
+            if each.wanted_by is None and not _can_be_served(each) and at - self._free_since[each.number] >= left_us
+        }
+        self._offered |= dict.fromkeys(taken, frozenset(others))
+        return taken
+
+    def to_offer(self, shards: Iterable[Shard], others: Collection[int]) -> list[int]:
+        """Those that are ours and that we lack something to serve, as long as one of `others` had no chance of them."""
+        return [
+            each.number
+            for each in shards
+            if each.owner == self._me
+            and each.ability is Ability.LACKS
+            and _is_needed(each)
+            and not self._offered.get(each.number, frozenset()).issuperset(others)
+        ]
 
     def to_ask_for(self, shards: Collection[Shard], others: Collection[int], at: int) -> int | None:
         """The shard to ask another one for at that time; None where nobody has too many, or it is too soon."""
         is_soon = self._asked_at is not None and at - self._asked_at < ASK_US
-        if self.stands_back or is_soon or any(each.wanted_by == self._me or self._is_free(each) for each in shards):
+        if self.stands_back or is_soon or any(each.wanted_by == self._me or _is_for_us(each) for each in shards):
             return None
         held = _held(shards)
         richest = max(others, key=lambda process: held[process], default=self._me)
-        asked = [each.number for each in shards if each.owner == richest and self._may_ask_for(each)]
+        asked = [each.number for each in shards if each.owner == richest and _may_ask_for(each)]
         if held[richest] - held[self._me] < FEWER or not asked:
             return None
         self._asked_at = at
@@ -132,11 +180,21 @@ class ShardBids:
         self._idle_since = {number: self._idle_since.get(number, at) for number in idle}
         return [number for number in idle if at - self._idle_since[number] >= LET_GO_US]
 
-    def _is_free(self, shard: Shard) -> bool:
-        return shard.owner is None and _is_needed(shard) and self._can(shard.number)
 
-    def _may_ask_for(self, shard: Shard) -> bool:
-        return shard.wanted_by is None and shard.number != KEEPERS and self._can(shard.number)
+def _is_free(shard: Shard) -> bool:
+    return shard.owner is None and _is_needed(shard) and shard.ability is not Ability.NEVER
+
+
+def _is_for_us(shard: Shard) -> bool:
+    return _is_free(shard) and _can_be_served(shard)
+
+
+def _may_ask_for(shard: Shard) -> bool:
+    return shard.wanted_by is None and shard.number != KEEPERS and _can_be_served(shard)
+
+
+def _can_be_served(shard: Shard) -> bool:
+    return shard.ability is Ability.SERVES
 
 
 def _is_needed(shard: Shard) -> bool:

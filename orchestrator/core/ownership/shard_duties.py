@@ -45,7 +45,7 @@ def shard_duties(
     joined = {number for pair in due.merge for number in pair}
     let_go = set(bids.to_let_go(shards, at)) - set(busy)
     unreached = {each.number for each in shards if each.owner == me and each.is_unreached}
-    leaving = {*bids.to_give(shards, others), *let_go, *unreached} - joined
+    leaving = {*bids.to_give(shards, others), *bids.to_offer(shards, others), *let_go, *unreached} - joined
     asked = bids.to_ask_for(shards, others, at)
     return ShardDuties(
         end=[number for number in at_work if number not in mine or number in leaving | joined],

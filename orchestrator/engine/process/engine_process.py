@@ -5,7 +5,7 @@ engine for each part of the ledger that it serves; they come and go while the ot
 other.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import reduce
 from typing import Protocol
@@ -100,6 +100,9 @@ class EngineProcess:
             ledger=ledger, usage=dependencies.usage, lag=self.watch.lag, webhooks=self.listener.received
         )
         ledger.runs.intakes.pace.is_beside = lambda: sum(engine.serves for engine in self.engines) > 1
+        self.lacks: Mapping[int, str] = {}
+        """What it lacks to serve shards of a ledger that others work on, too, by their numbers."""
+
         self._has_begun = False
 
     @contextmanager
@@ -159,7 +162,9 @@ class EngineProcess:
     def report(self, *, lately: bool = False) -> ProcessReport:
         """What there is to say of this process; `lately`: but for runs that ended long ago."""
         told = reduce(of_engines, (engine.report(lately=lately) for engine in self.engines), ProcessReport())
-        return msgspec.structs.replace(told, webhook_url=self.listener.base_url, webhook_bytes=self.listener.url_bytes)
+        return msgspec.structs.replace(
+            told, webhook_url=self.listener.base_url, webhook_bytes=self.listener.url_bytes, lacks=self.lacks
+        )
 
 
 @asynccontextmanager

@@ -2,7 +2,8 @@
 
 # ruff: noqa: S608  all that is put together here is ours
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -13,7 +14,14 @@ from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.postgres.process_mark import has_mark
 from orchestrator.ledger.schema.job_tables import AT_SERVICE, values_check
-from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown, ShardShown
+from orchestrator.views.processes import (
+    LackShown,
+    LedgerProcesses,
+    ProcessShown,
+    ShardLackShown,
+    ShardShown,
+    UnservableShown,
+)
 
 _PROCESSES: Final = text(
     f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')}) AS is_connected,"
@@ -29,6 +37,9 @@ _SHARDS: Final = text(
     " (SELECT name FROM processes WHERE id = wanted_by) AS wanted_by"
     " FROM used LEFT JOIN leases USING (shard) ORDER BY used.shard"
 )
+
+
+NOTHING_LACKING: Final[Mapping[int, Mapping[int, str]]] = MappingProxyType({})
 
 
 class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +65,35 @@ class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, processes=processes)
 
-    def shown(self, ledger: str, lacks: Sequence[LackShown] = ()) -> LedgerProcesses:
-        """What people are shown of them, and of what those lack."""
-        return LedgerProcesses(ledger=ledger, processes=self.processes, free=self.free, lacks=tuple(lacks))
+    def shown(
+        self,
+        ledger: str,
+        lacks: Sequence[LackShown] = (),
+        lacking: Mapping[int, Mapping[int, str]] = MappingProxyType({}),
+    ) -> LedgerProcesses:
+        """What people are shown of them, and of what those lack: to serve runs, and, by their numbers, which of the
+        processes are `lacking` what to serve which shards.
+        """
+        return LedgerProcesses(
+            ledger=ledger,
+            processes=self.processes,
+            free=self.free,
+            lacks=tuple(lacks),
+            unservable=tuple(self._unservable(lacking)),
+        )
+
+    def _unservable(self, lacking: Mapping[int, Mapping[int, str]]) -> Iterator[UnservableShown]:
+        names = self.names
+        for shard in sorted(
+            (*self.free, *(shard for each in self.processes for shard in each.shards)), key=lambda each: each.shard
+        ):
+            lacks = {number: said[shard.shard] for number, said in lacking.items() if shard.shard in said}
+            if names and lacks.keys() >= names.keys():
+                yield UnservableShown(
+                    shard=shard.shard,
+                    endpoints=shard.endpoints,
+                    lacks=tuple(ShardLackShown(process=name, why=lacks[number]) for number, name in names.items()),
+                )
 
     def looked_at_again(self, before: "PresentProcesses") -> "PresentProcesses":
         """The same, with what it tells beside an earlier look."""

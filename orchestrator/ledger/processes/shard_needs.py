@@ -24,16 +24,20 @@ WITH counted AS (
   WHERE (intake_accepted > 0 AND run_id IS NOT NULL AND (is_released = 0 OR is_at_service))
     OR id IN (SELECT run_id FROM commands WHERE done_at IS NULL)
     OR id IN (SELECT run FROM pod_leases WHERE ended_at IS NULL)
+), served AS (
+  SELECT endpoint_id, array_agg(id ORDER BY id) AS ids FROM (
+    SELECT endpoint_id, id FROM at_work
+    UNION SELECT run_endpoints.endpoint_id, id FROM run_endpoints JOIN at_work ON id = run_id
+  ) used GROUP BY endpoint_id
 ), needed AS (
-  SELECT endpoint_id FROM at_work
-  UNION SELECT run_endpoints.endpoint_id FROM run_endpoints JOIN at_work ON id = run_id
+  SELECT endpoint_id FROM served
   UNION SELECT endpoint_id FROM submissions WHERE cancel_at IS NOT NULL
   UNION SELECT endpoint_id FROM batches WHERE ended_at IS NULL
   UNION SELECT endpoint_id FROM loans
 )
 SELECT id AS endpoint, {shard_of()} AS shard, endpoint AS name,
-  id IN (SELECT endpoint_id FROM needed) AS is_needed
-FROM endpoints ORDER BY id
+  id IN (SELECT endpoint_id FROM needed) AS is_needed, coalesce(ids, ARRAY[]::bigint[]) AS runs
+FROM endpoints LEFT JOIN served ON endpoint_id = id ORDER BY id
 """  # noqa: S608  text of ours
 _PAIRS: Final = f"""
 SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
@@ -60,6 +64,9 @@ class ShardPlace(msgspec.Struct, frozen=True, kw_only=True):
     which a command waits; jobs may be at the service, or are to be cancelled there; a pod or workers are paid for.
     """
 
+    runs: Sequence[int] = ()
+    """The runs of those."""
+
 
 class ShardNeeds(NamedTuple):
     """What there is to do for the owners of shards."""
@@ -74,6 +81,11 @@ class ShardNeeds(NamedTuple):
     def shards(self) -> set[int]:
         """Those where anything is to be done."""
         return {place.shard for place in self.places if place.is_needed}
+
+    @property
+    def runs(self) -> set[int]:
+        """The runs for which anything is to be done."""
+        return {run for place in self.places for run in place.runs}
 
     def of(self, shard: int) -> list[ShardPlace]:
         """The endpoints that are in `shard`."""

@@ -185,6 +185,9 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
     webhook_bytes: int = 0
     """How many bytes a webhook URL adds to its requests, at most."""
 
+    lacks: Mapping[int, str] = {}
+    """What it lacks to serve shards, by their numbers, as text for people."""
+
     def of(self, run: int) -> RunReport:
         """What it says of `run`."""
         return self.runs.get(run, RunReport())

@@ -5,7 +5,14 @@ import json
 import pytest
 
 from orchestrator.cli.output.process_table import show_processes
-from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown, ShardShown
+from orchestrator.views.processes import (
+    LackShown,
+    LedgerProcesses,
+    ProcessShown,
+    ShardLackShown,
+    ShardShown,
+    UnservableShown,
+)
 from tests.cli.command_line import give, shown
 from tests.cli.small_ledger import a_ledger
 
@@ -31,6 +38,18 @@ FOUND = LedgerProcesses(
         ShardShown(shard=0),
     ),
     lacks=(LackShown(run="night", process="vm 5", why="there is no API key for it"),),
+    unservable=(
+        UnservableShown(
+            shard=7,
+            endpoints=("a", "b"),
+            lacks=(
+                ShardLackShown(process="process 7 on one", why="HF_TOKEN is not set"),
+                ShardLackShown(process="process 8 on two", why="check.py is gone"),
+                ShardLackShown(process="process 9 on three", why="HF_TOKEN is not set"),
+            ),
+        ),
+        UnservableShown(shard=0, endpoints=(), lacks=(ShardLackShown(process="vm 5", why="/p is not there"),)),
+    ),
 )
 
 
@@ -55,6 +74,8 @@ def test_what_nobody_has_and_what_is_lacking_is_said_below() -> None:
         "nobody has c, where runs are not finished",
         "nobody has the schedules and flows",
         "night is not served by vm 5: there is no API key for it",
+        "nobody can serve a, b: HF_TOKEN is not set (process 7 on one, process 9 on three); check.py is gone (process 8 on two)",
+        "nobody can serve schedules and flows: /p is not there (vm 5)",
     ]
     assert list(LedgerProcesses(ledger="l.db", processes=()).remarks) == ["nobody works on l.db"]
 
@@ -63,7 +84,7 @@ def test_on_a_file_on_which_nobody_works_that_is_said() -> None:
     a_ledger(queued=2)
     assert give("status", "--processes").stderr == "nobody works on orchestrator.db\n"
     assert json.loads(give("status", "--processes", "--json").stdout) == {
-        "ledger": "orchestrator.db", "processes": [], "free": [], "lacks": [],
+        "ledger": "orchestrator.db", "processes": [], "free": [], "lacks": [], "unservable": [],
     }  # fmt: skip
 
 

@@ -157,7 +157,7 @@ def test_a_shard_is_reached_as_long_as_one_of_its_endpoints_answers() -> None:
 
 
 def test_who_stands_back_takes_what_nobody_else_has_taken_and_asks_for_nothing() -> None:
-    bids = ShardBids(11, lambda _: True)
+    bids = ShardBids(11)
     bids.stands_back = True
     free = [Shard(1, None), Shard(2, None, wanted_by=11)]
     assert bids.to_take(free, OTHERS, NOW) == [2], "this one it has asked for"
@@ -169,7 +169,7 @@ def test_who_stands_back_takes_what_nobody_else_has_taken_and_asks_for_nothing()
 def test_where_nobody_gets_an_answer_a_shard_comes_to_each_once_and_stays_with_the_last(
     among: int, shards: int
 ) -> None:
-    processes = {number: (ServiceReach(), ShardBids(number, lambda _: True)) for number in range(among)}
+    processes = {number: (ServiceReach(), ShardBids(number)) for number in range(among)}
     held = [Shard(number, 0) for number in range(1, shards + 1)]
     taken_at, moves, owners = {each.number: NOW for each in held}, 0, {0}
     for look in range(4 * 60 * 8):

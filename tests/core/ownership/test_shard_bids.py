@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,9 @@ from orchestrator.core.ownership.shard_bids import (
     FEWER,
     KEEPERS,
     LEFT_OVER_US,
+    LEFT_TO_ANY_US,
     LET_GO_US,
+    Ability,
     Merging,
     Pair,
     Shard,
@@ -24,38 +27,34 @@ LOOK_US = 250 * MILLISECOND_US
 A, B, C = 11, 12, 13
 
 
-def everything(_number: int) -> bool:
-    return True
-
-
 def free(*numbers: int) -> list[Shard]:
     return [Shard(number, None) for number in numbers]
 
 
 def test_one_that_is_alone_takes_all_at_once() -> None:
-    assert ShardBids(A, everything).to_take(free(2, 0, 1), [], NOW) == [0, 1, 2]
+    assert ShardBids(A).to_take(free(2, 0, 1), [], NOW) == [0, 1, 2]
 
 
 def test_of_several_each_takes_its_part_and_no_two_the_same() -> None:
-    taken = [ShardBids(me, everything).to_take(free(0, 1, 2, 3, 4), {A, B, C} - {me}, NOW) for me in (A, B, C)]
+    taken = [ShardBids(me).to_take(free(0, 1, 2, 3, 4), {A, B, C} - {me}, NOW) for me in (A, B, C)]
     assert taken == [[0, 3], [1, 4], [2]]
 
 
 def test_whoever_has_the_fewest_comes_first() -> None:
     shards = [Shard(KEEPERS, B), Shard(1, A), Shard(2, A), Shard(4, B), *free(3)]
-    assert ShardBids(A, everything).to_take(shards, [B], NOW) == []
-    assert ShardBids(B, everything).to_take(shards, [A], NOW) == [3]
+    assert ShardBids(A).to_take(shards, [B], NOW) == []
+    assert ShardBids(B).to_take(shards, [A], NOW) == [3]
 
 
 def test_what_nobody_has_taken_for_a_while_is_anybodys() -> None:
-    bids, shards = ShardBids(A, everything), [Shard(2, A), *free(1)]
+    bids, shards = ShardBids(A), [Shard(2, A), *free(1)]
     assert bids.to_take(shards, [B], NOW) == []
     assert bids.to_take(shards, [B], NOW + LEFT_OVER_US - 1) == []
     assert bids.to_take(shards, [B], NOW + LEFT_OVER_US) == [1]
 
 
 def test_the_while_begins_anew_where_somebody_had_it_meanwhile() -> None:
-    bids = ShardBids(A, everything)
+    bids = ShardBids(A)
     for owner, at in ((None, 0), (B, LEFT_OVER_US - 1), (None, LEFT_OVER_US)):
         assert bids.to_take([Shard(2, A), Shard(1, owner)], [B], NOW + at) == []
 
@@ -63,22 +62,87 @@ def test_the_while_begins_anew_where_somebody_had_it_meanwhile() -> None:
 def test_one_that_is_wanted_is_left_to_who_wants_it() -> None:
     shards = [Shard(1, None, wanted_by=B)]
     for me, taken in ((A, []), (B, [1])):
-        bids = ShardBids(me, everything)
+        bids = ShardBids(me)
         assert bids.to_take(shards, {A, B} - {me}, NOW) == taken
         assert bids.to_take(shards, {A, B} - {me}, NOW + LEFT_OVER_US) == taken
 
 
-def test_nobody_bids_for_what_it_cannot_serve_and_another_one_gets_it() -> None:
-    def but_keepers(number: int) -> bool:
-        return number != KEEPERS
+def able(ability: Ability, *numbers: int) -> list[Shard]:
+    return [Shard(number, None, ability=ability) for number in numbers]
 
-    for at in (NOW, NOW + LEFT_OVER_US):
-        assert ShardBids(A, but_keepers).to_take(free(0, 1, 2), [], at) == [1, 2]
-    assert ShardBids(A, but_keepers).to_ask_for([*free(0), Shard(1, B), Shard(2, B)], [B], NOW) == 2
+
+@pytest.mark.parametrize("ability", [Ability.LACKS, Ability.UNKNOWN])
+def test_who_cannot_serve_a_shard_leaves_it_to_the_others_and_has_it_once_these_had_their_chance(
+    ability: Ability,
+) -> None:
+    bids, shards = ShardBids(A), [*able(ability, KEEPERS, 1), Shard(2, B)]
+    assert bids.to_take(shards, [B], NOW) == []
+    assert bids.to_take(shards, [B], NOW + LEFT_TO_ANY_US - 1) == []
+    assert bids.to_take(shards, [B], NOW + LEFT_TO_ANY_US) == [KEEPERS, 1]
+    assert ShardBids(A).to_take(shards, [], NOW) == [KEEPERS, 1], "there is nobody else"
+    wanted = [each._replace(wanted_by=B) for each in shards]
+    assert bids.to_take(wanted, [B], NOW + LEFT_TO_ANY_US) == []
+
+
+def test_what_is_never_to_be_taken_is_not_by_whoever_is_alone_for_however_long() -> None:
+    bids, shards = ShardBids(A), [*able(Ability.NEVER, KEEPERS), Shard(1, None)]
+    assert bids.to_take(shards, [], NOW) == [1]
+    assert bids.to_take(shards, [], NOW + 10 * LEFT_TO_ANY_US) == [1]
+
+
+def test_nobody_asks_for_what_it_cannot_serve_and_waits_for_nothing_that_is_left_to_others() -> None:
+    shards = [*able(Ability.NEVER, KEEPERS), *able(Ability.LACKS, 3), Shard(1, B), Shard(2, B)]
+    assert ShardBids(A).to_ask_for(shards, [B], NOW) == 2
+    assert ShardBids(A).to_ask_for([each._replace(ability=Ability.LACKS) for each in shards], [B], NOW) is None
+
+
+def test_what_is_lacking_here_is_offered_once_to_each_other_one_and_then_kept() -> None:
+    bids, lacking = ShardBids(A), Shard(1, A, ability=Ability.LACKS)
+    assert bids.to_offer([lacking], []) == []
+    assert bids.to_offer([lacking], [B]) == [1]
+    free = lacking._replace(owner=None)
+    assert bids.to_take([free], [B], NOW) == []
+    assert bids.to_take([free], [B], NOW + LEFT_TO_ANY_US) == [1]
+    assert bids.to_offer([lacking], [B]) == []
+    assert bids.to_offer([lacking], [B, C]) == [1], "another one has come"
+    for other in (
+        lacking._replace(owner=B),
+        lacking._replace(ability=Ability.UNKNOWN),
+        lacking._replace(is_needed=False),
+    ):
+        assert bids.to_offer([other], [B, C]) == []
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 3))
+def test_who_can_serve_a_shard_comes_to_have_it_and_where_nobody_can_it_comes_to_rest(
+    can: list[bool], first: int, latecomer: int
+) -> None:
+    processes = {number: ShardBids(number) for number in range(101, 101 + len(can))}
+    late = 101 + latecomer % len(can)
+    owner: int | None = None
+    moved_at = at = NOW
+    for look in range(4 * 60):
+        at += LOOK_US
+        alive = [number for number in processes if number != late or look >= 4 * first]
+        for me in alive:
+            others = {*alive} - {me}
+            ability = Ability.SERVES if can[me - 101] else Ability.LACKS
+            shard = Shard(1, owner, ability=ability)
+            before = owner
+            if processes[me].to_offer([shard], others):
+                owner = None
+            elif owner is None and processes[me].to_take([shard], others, at):
+                owner = me
+            else:
+                processes[me].to_take([shard], others, at)
+            moved_at = at if owner != before else moved_at
+    assert owner is not None
+    assert can[owner - 101] or not any(can)
+    assert at - moved_at > 3 * LEFT_TO_ANY_US // 2
 
 
 def test_who_has_fewer_by_two_asks_for_one_and_later_again() -> None:
-    bids, shards = ShardBids(A, everything), [Shard(number, B) for number in range(1, 6)]
+    bids, shards = ShardBids(A), [Shard(number, B) for number in range(1, 6)]
     assert bids.to_ask_for(shards, [B, C], NOW) == 5
     asked = [*shards[:4], Shard(5, B, wanted_by=A)]
     assert bids.to_ask_for(asked, [B, C], NOW + ASK_US) is None, "it was asked already"
@@ -88,7 +152,7 @@ def test_who_has_fewer_by_two_asks_for_one_and_later_again() -> None:
 
 
 def test_nothing_is_asked_for_where_that_helps_nobody() -> None:
-    bids = ShardBids(A, everything)
+    bids = ShardBids(A)
     assert bids.to_ask_for([Shard(KEEPERS, B), Shard(1, B)], [B], NOW) is None, "one less is as good"
     assert bids.to_ask_for([Shard(1, B), Shard(2, B), *free(3)], [B], NOW) is None, "something is free"
     wanted = [Shard(KEEPERS, B), Shard(1, B, wanted_by=C), Shard(2, B, wanted_by=C)]
@@ -98,7 +162,7 @@ def test_nothing_is_asked_for_where_that_helps_nobody() -> None:
 
 def test_what_is_asked_for_by_one_that_lives_is_given() -> None:
     shards = [Shard(0, A), Shard(1, A, wanted_by=B), Shard(2, A, wanted_by=C), Shard(3, B, wanted_by=A)]
-    assert ShardBids(A, everything).to_give(shards, [B]) == [1]
+    assert ShardBids(A).to_give(shards, [B]) == [1]
 
 
 def test_whoever_has_the_lower_one_of_a_pair_gets_the_other_and_makes_one_of_them() -> None:
@@ -109,7 +173,7 @@ def test_whoever_has_the_lower_one_of_a_pair_gets_the_other_and_makes_one_of_the
 
 
 def test_where_nothing_is_to_be_done_nobody_bids_and_whoever_has_it_lets_go_of_it_after_a_while() -> None:
-    bids = ShardBids(A, everything)
+    bids = ShardBids(A)
     idle = [Shard(KEEPERS, None, is_needed=False), Shard(1, None, is_needed=False), Shard(2, None)]
     assert bids.to_take(idle, [], NOW) == [KEEPERS, 2]
     assert bids.to_ask_for([idle[1], Shard(2, B), Shard(3, B)], [B], NOW) == 3
@@ -156,7 +220,7 @@ def test_all_shards_come_to_be_served_about_evenly_wherever_it_began(
     names = range(101, 101 + processes)
     owned = {number: owners.draw(st.sampled_from([None, *names])) for number in range(shards)}
     wanted: dict[int, int] = {}
-    bids = {name: ShardBids(name, everything) for name in names}
+    bids = {name: ShardBids(name) for name in names}
     at = NOW
     for _ in range(shards * ASK_US // LOOK_US):
         for me, each in bids.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from orchestrator.core.ownership.shard_bids import LEFT_LONG_US, LET_GO_US, Pair, Shard, ShardBids
+from orchestrator.core.ownership.shard_bids import LEFT_LONG_US, LET_GO_US, Ability, Pair, Shard, ShardBids
 from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.units import SECOND_US
 
@@ -21,7 +21,7 @@ def due(
 ) -> ShardDuties:
     return shard_duties(
         ME,
-        bids or ShardBids(ME, lambda _: True),
+        bids or ShardBids(ME),
         shards,
         pairs,
         others=[OTHER],
@@ -43,7 +43,7 @@ def test_what_another_one_asks_for_is_given_once_its_engine_has_ended() -> None:
 
 
 def test_what_nothing_needs_is_let_go_of_unless_its_engine_is_busy() -> None:
-    bids, idle = ShardBids(ME, lambda _: True), Shard(2, ME, is_needed=False)
+    bids, idle = ShardBids(ME), Shard(2, ME, is_needed=False)
     assert due(idle, at_work=[2], bids=bids) == NOTHING
     later = NOW + LET_GO_US
     assert due(idle, at_work=[2], busy=[2], bids=bids, at=later) == NOTHING
@@ -58,10 +58,17 @@ def test_what_gets_no_answer_is_handed_over_once_its_engine_has_ended() -> None:
     assert due(Shard(2, OTHER, is_unreached=True)) == NOTHING
 
 
+def test_what_is_lacking_here_is_left_to_others_once_its_engine_has_ended() -> None:
+    lacking = Shard(2, ME, ability=Ability.LACKS)
+    assert due(lacking, at_work=[2]) == NOTHING._replace(end=[2])
+    assert due(lacking) == NOTHING._replace(give=[2])
+    assert due(lacking._replace(ability=Ability.UNKNOWN), at_work=[2]) == NOTHING
+
+
 def test_who_stands_back_asks_for_nothing_and_takes_what_is_left() -> None:
     shards = Shard(1, OTHER), Shard(2, OTHER), Shard(3, OTHER)
     assert due(*shards) == NOTHING._replace(ask_for=[3])
-    bids, free = ShardBids(ME, lambda _: True), Shard(2, None)
+    bids, free = ShardBids(ME), Shard(2, None)
     bids.stands_back = True
     assert due(*shards, bids=bids) == NOTHING
     assert due(free, bids=bids) == NOTHING

@@ -5,6 +5,7 @@ from tests.planted.faults.fault import Fault
 TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting"
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
+BIDS = "tests/core/ownership/test_shard_bids.py"
 REACH = "tests/core/ownership/test_service_reach.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
@@ -137,6 +138,22 @@ FAULTS: tuple[Fault, ...] = (
         old="fresh = lost - self._handed_over.keys() if others else set[int]()",
         new="fresh = lost if others else set[int]()",
         tests=(f"{REACH}::test_where_nobody_gets_an_answer_a_shard_comes_to_each_once_and_stays_with_the_last",),
+    ),
+    Fault(
+        name="a process takes what it lacks something to serve as if it could",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
+        old=" and _can_be_served(each))",
+        new=")",
+        tests=(
+            f"{BIDS}::test_who_cannot_serve_a_shard_leaves_it_to_the_others_and_has_it_once_these_had_their_chance",
+        ),
+    ),
+    Fault(
+        name="what a process lacks something to serve goes round and round",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_offer",
+        old="and not self._offered.get(each.number, frozenset()).issuperset(others)",
+        new="and others",
+        tests=(f"{BIDS}::test_who_can_serve_a_shard_comes_to_have_it_and_where_nobody_can_it_comes_to_rest",),
     ),
     Fault(
         name="whoever hands over for want of answers takes it back",

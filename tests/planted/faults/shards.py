@@ -18,8 +18,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what another process wants is taken as well",
         path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
-        old="if each.wanted_by is None)",
-        new="if True)",
+        old="each.number for each in free if each.wanted_by is None and",
+        new="each.number for each in free if",
         tests=(f"{BIDS}::test_one_that_is_wanted_is_left_to_who_wants_it",),
     ),
     Fault(

@@ -1,0 +1,142 @@
+"""What a process that shares a ledger lacks to serve its shards: keys, variables, files that only other machines have.
+
+It is found out beside the loop in which the process bids, once for each run, and seen again now and then: files come
+and go.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.core.ownership.shard_bids import KEEPERS, Ability
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.collecting.output_validator import validator_of
+from orchestrator.engine.process.engine_process import EngineProcess
+from orchestrator.errors import UsageError
+from orchestrator.ledger.processes.shard_needs import ShardNeeds
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.run_settings import RunSettings
+
+log = logging.getLogger(__name__)
+
+CHECK_EVERY_S: Final = 30.0
+"""What is known is found out anew so often."""
+
+RETRY_S: Final = 1.0
+"""Where the ledger could not be asked."""
+
+LOADED_S_MAX: Final = 10.0
+"""How long people's code may take until it is loaded; what takes longer is loaded by whoever serves the run."""
+
+
+NO_PIPELINES: Final = "it was told to leave them to others"
+
+
+@dataclass(kw_only=True, eq=False)
+class ShardAbility:
+    """Of one `process`. Unless it `takes_pipelines` it leaves schedules and flows to others."""
+
+    process: EngineProcess
+    takes_pipelines: bool
+    _needs: ShardNeeds = field(init=False, default_factory=ShardNeeds)
+    _why: dict[int, str | None] = field(init=False, default_factory=dict)
+    """What is lacking to serve each run, by its number; None where nothing is."""
+
+    _why_not_keeper: str | None = field(init=False, default=None)
+    _is_keeper_known: bool = field(init=False, default=False)
+    _due_s: float = field(init=False, default=0.0)
+    _changed: anyio.Event = field(init=False, default_factory=anyio.Event)
+
+    def needs_are(self, needs: ShardNeeds) -> None:
+        """That is to be done now."""
+        self._needs = needs
+        if not all(run in self._why for run in needs.runs):
+            self._changed.set()
+
+    def of(self, shard: int) -> Ability:
+        """What can be done with that shard."""
+        if shard == KEEPERS and not self.takes_pipelines:
+            return Ability.NEVER
+        if self._lacks(shard) is not None:
+            return Ability.LACKS
+        is_known = self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs(shard))
+        return Ability.SERVES if is_known else Ability.UNKNOWN
+
+    @property
+    def lacks(self) -> dict[int, str]:
+        """What is lacking, by the numbers of the shards."""
+        found = {shard: self._lacks(shard) for shard in sorted({KEEPERS, *self._needs.shards})}
+        return {shard: why for shard, why in found.items() if why is not None}
+
+    def _lacks(self, shard: int) -> str | None:
+        if shard == KEEPERS:
+            return self._why_not_keeper if self.takes_pipelines else NO_PIPELINES
+        return next((why for run in self._runs(shard) if (why := self._why.get(run)) is not None), None)
+
+    def _runs(self, shard: int) -> Iterable[int]:
+        return (run for place in self._needs.of(shard) for run in place.runs)
+
+    async def serve(self) -> None:
+        """Finds it out, until cancelled."""
+        while True:
+            self._changed = anyio.Event()
+            wait_s = max(0.0, self._due_s - anyio.current_time())
+            try:
+                await self._find_out()
+            except Exception as error:  # noqa: BLE001  whatever is wrong here: the process must go on with what it can do
+                log.warning("whether runs can be served here is unknown: %s", error)
+                await anyio.sleep(RETRY_S)
+            with anyio.move_on_after(wait_s):
+                await self._changed.wait()
+
+    async def _find_out(self) -> None:
+        wanted = self._needs.runs
+        is_due = anyio.current_time() >= self._due_s
+        self._why = {run: why for run, why in self._why.items() if run in wanted}
+        missing = [run for run in wanted if is_due or run not in self._why]
+        found = {run.id: run for run in await self.process.ledger.runs.all(missing)} if missing else {}
+        for number in missing:
+            run = found.get(number)
+            self._why[number] = None if run is None else await self._lacking(run)
+        if is_due:
+            self._why_not_keeper = await self._lacking_folders() if self.takes_pipelines else None
+            self._is_keeper_known = True
+            self._due_s = anyio.current_time() + CHECK_EVERY_S
+
+    async def _lacking(self, run: Run) -> str | None:
+        try:
+            self.process.services.check_reach(run)
+        except UsageError as error:
+            return error.message
+        environ = self.process.dependencies.environ
+        named = [name for name in run.settings.allow_env if not name.endswith("*") and not environ.get(name)]
+        if named:
+            return f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} not set"
+        if run.settings.schema is None and run.settings.check is None:
+            return None
+        with anyio.move_on_after(LOADED_S_MAX):
+            return await to_thread.run_sync(self._why_not_judged, run.settings, abandon_on_cancel=True)
+        return None
+
+    def _why_not_judged(self, settings: RunSettings) -> str | None:
+        try:
+            validator = validator_of(settings, self.process.dependencies.user_code)
+        except UsageError as error:
+            return error.message
+        if validator is not None:
+            validator.leave()
+        return None
+
+    async def _lacking_folders(self) -> str | None:
+        pipelines = [each.pipeline for each in await self.process.ledger.flows.pipelines.all()]
+        folders = sorted({each.folder for each in pipelines})
+        gone = await to_thread.run_sync(lambda: [each for each in folders if not Path(each).is_dir()])
+        if not gone:
+            return None
+        others = "" if len(gone) == 1 else f", nor are {counted(len(gone) - 1, 'other folder')} of pipelines"
+        return f"the folder {gone[0]} of {next(p.name for p in pipelines if p.folder == gone[0])} is not there{others}"

@@ -1,0 +1,155 @@
+"""Several machines that serve one ledger on a server, on virtual time."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import anyio
+import httpx
+
+from orchestrator.api.foreground.serve import serve
+from orchestrator.api.runs.process_commands import beside
+from orchestrator.client import Service
+from orchestrator.clock import Clock
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.settings.command_requests import ServeRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
+from tests.engine.process import Heard
+from tests.engine.rows import rows
+from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.simulation.clock import VirtualClock
+from tests.simulation.world import URL, SimulatedService
+
+ONE, OTHER, THIRD = "one", "other", "third"
+JOBS = 12
+PATIENCE_S = 600.0
+SOON_S = 2.0
+"""How soon a process has taken what nobody has, and its engine works."""
+
+
+class Sent(NamedTuple):
+    """A process has sent a request."""
+
+    by: str
+    endpoint: str
+    operation: str
+    at_s: float
+
+
+class Machine:
+    """One that serves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.heard = Heard()
+        self.stop = anyio.Event()
+        self.ended = anyio.Event()
+
+
+class Site:
+    """A ledger at `url`, the service, and the machines that share them."""
+
+    def __init__(self, url: str, service: SimulatedService, clock: VirtualClock) -> None:
+        self.url = url
+        self.service = service
+        self.clock = clock
+        self.sent: list[Sent] = []
+        self.is_failing = False
+        self.cut_off = set[str]()
+        """Machines that reach no service."""
+
+        self.environ: dict[str, Mapping[str, str]] = {}
+        """What is set on machines, by their names."""
+
+    def dependencies(self, name: str) -> Dependencies:
+        async def note(request: httpx.Request) -> None:
+            if name in self.cut_off:
+                raise httpx.ConnectError("no way there")
+            endpoint, _, operation = request.url.path.partition("/v2/")[2].partition("/")
+            self.sent.append(Sent(name, endpoint, operation.partition("/")[0], anyio.current_time()))
+
+        def client(connection: ConnectionSettings, clock: Clock) -> Service:
+            return Service(connection.serverless_url, connection.api_key, clock, transport=Noted(transport, note))
+
+        transport = self.service.transport()
+        return Dependencies(
+            clock=self.clock,
+            environ=self.environ.get(name, {}),
+            service=client,
+            connect=lambda _: waited_for(self.url),
+            here=on_virtual_time(mark=f" #{name}"),
+            open_files=lambda: 4_096,
+        )
+
+    @asynccontextmanager
+    async def serving(self, *names: str, **asked: Any) -> AsyncIterator[list[Machine]]:
+        """Machines of these names, begun as `asked`, which are asked to stop at the end of the block, and end."""
+        machines = [Machine(name) for name in names]
+
+        async def run(machine: Machine) -> None:
+            connection = ConnectionSettings(serverless_url=URL, api_key="key")
+            request = ServeRequest(ledger=parse_ledger_url(self.url), connection=connection, **asked)
+            await serve(request, machine.heard, self.dependencies(machine.name), machine.stop)
+            machine.ended.set()
+
+        async with anyio.create_task_group() as tasks:
+            for machine in machines:
+                tasks.start_soon(run, machine)
+            yield machines
+            for machine in machines:
+                machine.stop.set()
+        assert [machine.heard.warnings for machine in machines] == [[] for _ in machines]
+
+    @asynccontextmanager
+    async def ledger(self) -> AsyncIterator[Ledger]:
+        async with beside(parse_ledger_url(self.url), self.dependencies("people")) as ledger:
+            yield ledger
+
+    async def run_at(self, endpoint: str, settings: RunSettings = RunSettings(), *, jobs: int = JOBS) -> Run:  # noqa: B008
+        async with self.ledger() as ledger:
+            run = await ledger.runs.create(
+                name=f"at {endpoint}", service_url=URL, endpoint=endpoint, source="/x", settings=settings
+            )
+            intake = await ledger.runs.intakes.start(run)
+            await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
+            await ledger.runs.intakes.accept(intake)
+            [found] = await ledger.runs.all([run.id])
+            return found
+
+    async def until(self, run: Run, state: State, number: int = JOBS, *, within_s: float = PATIENCE_S) -> None:
+        async with self.ledger() as ledger:
+            with anyio.fail_after(within_s):
+                while (await ledger.runs.counts(run.id)).get(state.value, 0) < number:  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(0.1)
+
+    async def shards(self) -> dict[int, str | None]:
+        """Who has which."""
+        driver = await waited_for(self.url)({}, LineBounds())
+        found = await driver.fetch(
+            "SELECT shard, mark FROM leases LEFT JOIN processes ON processes.id = owner ORDER BY shard"
+        )
+        driver.terminate()
+        return {shard: mark and mark.removeprefix(" #") for shard, mark in found}
+
+    def senders(self, endpoint: str) -> list[str]:
+        """Who has sent there, one after the other."""
+        found = [each.by for each in self.sent if each.endpoint == endpoint]
+        return [by for number, by in enumerate(found) if number == 0 or found[number - 1] != by]
+
+
+class Noted(httpx.AsyncBaseTransport):
+    """Calls `note` with each request before `transport` has it."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport, note: Callable[[httpx.Request], Awaitable[None]]) -> None:
+        self._transport, self._note = transport, note
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await self._note(request)
+        return await self._transport.handle_async_request(request)
