@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
-from orchestrator.errors import LedgerVersionError, UsageError
+from orchestrator.errors import UsageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
-from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
+from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, refuse_unknown, retired_error
 from orchestrator.ledger.sqlite.file_errors import storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
-from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
     from orchestrator.ledger.postgres.database import ServerDatabase
@@ -116,14 +115,6 @@ async def migrate_server(database: "ServerDatabase") -> None:
 
     async with database.changing() as connection:
         await connection.run_sync(bring_up)
-
-
-def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
-    """Raises `LedgerVersionError` if `found` is a version that this program does not know."""
-    if found is not None and found > SCHEMA_VERSION:
-        raise LedgerVersionError(
-            f"{name}: this ledger has version {found}, this program knows up to {SCHEMA_VERSION}; upgrade the program"
-        )
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import anyio
 
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.errors import LedgerBusyError, UsageError, leading
-from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.retirement import refuse_unknown
 from orchestrator.ledger.sites.sent_marks import Boot, this_boot
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.sites import site_of
@@ -88,7 +88,7 @@ async def read_ledger(
         found = await site.version()
         if found is None:
             raise no_ledger(address)
-        migrations.refuse_unknown(address, found)
+        refuse_unknown(address, found)
         if found != SCHEMA_VERSION:
             if site.is_fixed:
                 raise UsageError(
@@ -110,7 +110,7 @@ async def is_ready(address: LedgerAddress, *, connect: "AnyConnect | None" = Non
     Raises `LedgerVersionError` for a newer one.
     """
     found = await _version_of(address, connect)
-    migrations.refuse_unknown(address, found)
+    refuse_unknown(address, found)
     return found == SCHEMA_VERSION
 
 

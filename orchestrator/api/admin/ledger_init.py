@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger.migrations import refuse_unknown
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.retirement import refuse_unknown
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 

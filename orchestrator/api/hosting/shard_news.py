@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import KEEPERS
@@ -15,6 +16,9 @@ from orchestrator.units import SECOND_US
 from orchestrator.views.processes import KEEPERS_PART
 
 HERE = "this process"
+
+UNKNOWN_US: Final = 10 * SECOND_US
+"""What is unknown for so long is told. A line that is lost for a moment is nobody's affair."""
 
 
 def stands_by_text(holder: str, ledger: LedgerAddress) -> str:
@@ -34,6 +38,9 @@ class ShardNews:
 
     _is_told: bool = field(init=False, default=False)
     """Whether it was said that this process serves."""
+
+    _unknown_since: int | None = field(init=False, default=None)
+    _is_unknown_told: bool = field(init=False, default=False)
 
     _unreached: frozenset[int] = field(init=False, default=frozenset())
     _lacks: Mapping[int, str] = field(init=False, default_factory=dict)
@@ -56,6 +63,22 @@ class ShardNews:
             self.console.info(f"serving {self.path}; stop with Ctrl-C")
             self.console.ready()
         self._tell_owners(seen, needs)
+
+    def knows_nothing(self, error: Exception, at: int) -> None:
+        """Who has what could not be found out at that time, by `error`: told once, where that goes on for a while."""
+        if self._unknown_since is None:
+            self._unknown_since = at
+        if at - self._unknown_since >= UNKNOWN_US and not self._is_unknown_told:
+            self._is_unknown_told = True
+            why = f"{type(error).__name__}: {error}".rstrip(": ")
+            self.console.warn(
+                f"{self.path}: for {UNKNOWN_US // SECOND_US} s it cannot be found out who serves which part; nothing is"
+                f" taken or handed over meanwhile: {why}"
+            )
+
+    def knows_again(self) -> None:
+        """It was found out."""
+        self._unknown_since, self._is_unknown_told = None, False
 
     def hands_over(self, unreached: Collection[int], needs: ShardNeeds) -> None:
         """Those shards are handed over because nothing is answered there."""

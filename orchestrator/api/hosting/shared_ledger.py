@@ -19,7 +19,7 @@ from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, 
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.scope import Scope
-from orchestrator.errors import DeposedError, UsageError
+from orchestrator.errors import DeposedError, LedgerVersionError, UsageError
 from orchestrator.ledger.processes.lookout import LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.shard_owner import ShardOwner
@@ -56,7 +56,7 @@ class SharedLedger:
 
     async def serve(self) -> None:
         """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
-        declared dead: nothing is sent from then on.
+        declared dead: nothing is sent from then on; and `LedgerVersionError` where a newer program has the ledger.
         """
         async with anyio.create_task_group() as self._tasks, anyio.create_task_group() as beside:
             beside.start_soon(self.ability.serve)
@@ -85,10 +85,15 @@ class SharedLedger:
                 for number in due.end:
                     self._engines[number].end()
                 self._end_outgrown(needs)
-                return await self._change_hands(due, needs)
+                is_more_due = await self._change_hands(due, needs)
+            except LedgerVersionError:
+                raise
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("who has which part of the ledger is unknown: %s", error)
+                self.news.knows_nothing(error, self.owner.elapsed())
                 return False
+            self.news.knows_again()
+            return is_more_due
 
     def _due(self, seen: LedgerSighting, needs: ShardNeeds) -> ShardDuties:
         me, needed = self.owner.number, needs.shards
@@ -156,7 +161,22 @@ class SharedLedger:
             begin=self.begin,
         )
         self._engines[number] = engine
-        self._tasks.start_soon(engine.serve)
+        self._tasks.start_soon(self._serve, engine)
+
+    async def _serve(self, engine: ShardEngine) -> None:
+        """Once the process is to end, others go on with a shard as soon as its engine has ended: they do not wait for
+        the rest of the process.
+        """
+        await engine.serve()
+        if not self.stop.is_set() or self.owner.why_lost is not None:
+            return
+        async with self._changing:
+            given = [taken for taken in self.owner.shards if taken.shard == engine.shard]
+            try:
+                for taken in given:
+                    await self.owner.give(taken)
+            except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+                log.info("shard %s is let go of with the process: %s", engine.shard, error)
 
     # --- an endpoint that a run comes to have
 

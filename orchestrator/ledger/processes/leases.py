@@ -38,6 +38,7 @@ UPDATE leases SET left_at = greatest(left_at, (SELECT left_at FROM leases WHERE 
 _BOTH: Final = statement_of(
     "SELECT shard FROM leases, ({this}) AS me WHERE owner = me.id AND shard IN ($3, $4) FOR UPDATE OF leases"
 )
+_SCHEMA: Final = "SELECT version_num FROM alembic_version"
 _REMOVE: Final = "DELETE FROM leases WHERE shard = $1"
 # Whoever waits for a row looks at that anew: it must say itself that it is free.
 _TAKE: Final = statement_of("""
@@ -142,6 +143,10 @@ class Leases:
     async def needs_version(self) -> str:
         """Another text once that may be something else."""
         return await needs_version(self._driver)
+
+    async def schema(self) -> str:
+        """The version of the tables."""
+        return str(await self._driver.fetchval(_SCHEMA))
 
     async def merge(self, process: ProcessNumber, pair: Pair) -> bool:
         """Makes one shard of two; False where not both are ours."""

@@ -45,7 +45,7 @@ class Membership:
     def __init__(
         self, name: str, number: ProcessNumber, line: OwnersLine, *, now: Callable[[], int], begun_at: int
     ) -> None:
-        self._name = name
+        self.name = name
         self._line = line
         self._now = now
         self._lease = Lease(begun_at)
@@ -63,7 +63,7 @@ class Membership:
         self._lease.end()
         if self.why_lost is None:
             by = to or "another process"
-            self.why_lost = f"{self._name}: {by} has taken this ledger over; nothing more is sent from here"
+            self.why_lost = f"{self.name}: {by} has taken this ledger over; nothing more is sent from here"
 
     async def beat(self) -> None:
         """Beats until it is dead."""
@@ -77,7 +77,7 @@ class Membership:
                         beat = None
                     successor = None if beat is not None else await asked.leases.owner()
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
-                log.info("%s: a beat has failed: %s", self._name, error)
+                log.info("%s: a beat has failed: %s", self.name, error)
             else:
                 if beat is not None:
                     self._latest = beat

@@ -19,6 +19,7 @@ from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
+from orchestrator.ledger.schema.retirement import refuse_unknown
 
 ASKED_SHARE: Final = 20
 """What took so long to answer is asked again after so many times that."""
@@ -101,9 +102,14 @@ class ShardOwner:
         return self._needs
 
     async def take(self, shards: Iterable[int]) -> None:
-        """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then."""
+        """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then.
+
+        Raises `LedgerVersionError` where a newer program has brought the ledger to another schema meanwhile.
+        """
         async with self._line.asking() as asked:
             taken = await asked.leases.take(self._membership.number, shards)
+            if not taken:
+                refuse_unknown(self._membership.name, await asked.leases.schema())
         self.endpoints_left.find(each.handover for each in taken)
         self._has([*self._since, *(msgspec.structs.replace(each, handover=None) for each in taken)])
 

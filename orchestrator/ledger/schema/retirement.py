@@ -1,7 +1,8 @@
-"""A ledger that was copied elsewhere and is used there: it says so to whoever opens it.
+"""A ledger that this program must leave alone: one that was copied elsewhere and is used there, and one of a newer
+program.
 
-It has a version of the schema that no program knows, so that older ones refuse it, too. Its one more table is not among
-those of the others, which have none such.
+The former has a version of the schema that no program knows, so that older ones refuse it, too. Its one more table is
+not among those of the others, which have none such.
 """
 
 from typing import Final
@@ -10,8 +11,8 @@ from sqlalchemy import INTEGER, TEXT, Column, MetaData, Table, insert, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable, DropTable
 
-from orchestrator.errors import LedgerRetiredError
-from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.errors import LedgerRetiredError, LedgerVersionError
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.write_stops import WriteStop
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
@@ -49,6 +50,14 @@ async def take_back(connection: AsyncConnection) -> None:
         await _set_version(connection, (await connection.execute(select(_retired.c.version))).scalar_one())
         await connection.execute(DropTable(_retired))
         await _STOP.take_down(connection)
+
+
+def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
+    """Raises `LedgerVersionError` if `found` is a version that this program does not know."""
+    if found is not None and found > SCHEMA_VERSION:
+        raise LedgerVersionError(
+            f"{name}: this ledger has version {found}, this program knows up to {SCHEMA_VERSION}; upgrade the program"
+        )
 
 
 def retired_error(ledger: LedgerAddress, copied_to: str) -> LedgerRetiredError:

@@ -21,7 +21,7 @@ from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
-from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, retired_error
+from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, refuse_unknown, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot
 from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership
 from orchestrator.ledger.sites.slot_marks import Latest, SlotFiles, SlotMarks
@@ -122,7 +122,7 @@ class ServerSite:
 
     async def _make_room_for_owners(self) -> None:
         found = await self.version()
-        migrations.refuse_unknown(self.address, found)
+        refuse_unknown(self.address, found)
         if found is not None and found >= OWNED_SINCE:
             return
         if found is not None and (holder := await self.holder()) is not None:

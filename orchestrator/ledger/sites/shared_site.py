@@ -6,12 +6,12 @@ from contextlib import aclosing, asynccontextmanager
 import anyio
 
 from orchestrator.errors import LedgerBusyError
-from orchestrator.ledger import migrations
 from orchestrator.ledger.postgres.connection import Connect, connecting
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.tenure import LOOK_S
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.retirement import refuse_unknown
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
@@ -40,7 +40,7 @@ async def _bring_up(site: ServerSite, doing: str, stands_by: StandsBy) -> None:
     """Sees that it has this program's schema; whoever works on it with an older one has to end first."""
     told: str | None = None
     while (found := await site.version()) != SCHEMA_VERSION:
-        migrations.refuse_unknown(site.address, found)
+        refuse_unknown(site.address, found)
         try:
             async with site.holding(now=0, doing=doing):
                 await site.migrate()

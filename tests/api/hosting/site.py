@@ -14,7 +14,8 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.postgres.connection import LineBounds, Settings
+from orchestrator.ledger.processes.owners_line import SETTINGS as OWNERS_LINE
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
@@ -65,6 +66,11 @@ class Site:
         self.cut_off = set[str]()
         """Machines that reach no service."""
 
+        self.held_up = set[str]()
+        """Endpoints that answer nothing for now."""
+
+        self.are_lines_cut = False
+        self._owners_lines = list[Any]()
         self.environ: dict[str, Mapping[str, str]] = {}
         """What is set on machines, by their names."""
 
@@ -73,6 +79,8 @@ class Site:
             if name in self.cut_off:
                 raise httpx.ConnectError("no way there")
             endpoint, _, operation = request.url.path.partition("/v2/")[2].partition("/")
+            while endpoint in self.held_up:  # noqa: ASYNC110  until it is none of them
+                await anyio.sleep(0.1)
             self.sent.append(Sent(name, endpoint, operation.partition("/")[0], anyio.current_time()))
 
         def client(connection: ConnectionSettings, clock: Clock) -> Service:
@@ -83,10 +91,29 @@ class Site:
             clock=self.clock,
             environ=self.environ.get(name, {}),
             service=client,
-            connect=lambda _: waited_for(self.url),
+            connect=lambda _: self._connect,
             here=on_virtual_time(mark=f" #{name}"),
             open_files=lambda: 4_096,
         )
+
+    async def _connect(self, settings: Settings, bounds: LineBounds) -> Any:
+        if not OWNERS_LINE.items() <= settings.items():
+            return await waited_for(self.url)(settings, bounds)
+        if self.are_lines_cut:
+            raise ConnectionRefusedError("no way there")
+        self._owners_lines.append(await waited_for(self.url)(settings, bounds))
+        return self._owners_lines[-1]
+
+    def cut_owners_lines(self) -> None:
+        """Nobody can ask any more who owns what."""
+        self.are_lines_cut = True
+        for driver in self._owners_lines:
+            driver.terminate()
+
+    def request(self, **asked: Any) -> ServeRequest:
+        """To serve, as `asked`."""
+        connection = ConnectionSettings(serverless_url=URL, api_key="key")
+        return ServeRequest(ledger=parse_ledger_url(self.url), connection=connection, **asked)
 
     @asynccontextmanager
     async def serving(self, *names: str, **asked: Any) -> AsyncIterator[list[Machine]]:
@@ -94,9 +121,7 @@ class Site:
         machines = [Machine(name) for name in names]
 
         async def run(machine: Machine) -> None:
-            connection = ConnectionSettings(serverless_url=URL, api_key="key")
-            request = ServeRequest(ledger=parse_ledger_url(self.url), connection=connection, **asked)
-            await serve(request, machine.heard, self.dependencies(machine.name), machine.stop)
+            await serve(self.request(**asked), machine.heard, self.dependencies(machine.name), machine.stop)
             machine.ended.set()
 
         async with anyio.create_task_group() as tasks:

@@ -7,19 +7,23 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.process_stop import stop
+from orchestrator.api.foreground.serve import serve
+from orchestrator.api.hosting.shard_news import UNKNOWN_US
 from orchestrator.api.runs.process_commands import control, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import LET_GO_US
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
+from tests.engine.process import Heard
 from tests.postgres.ledgers import on_virtual_time, waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -223,3 +227,49 @@ async def test_where_nobody_gets_an_answer_it_is_handed_over_once_to_each(site: 
             assert sum("another process goes on there" in warning for warning in machine.heard.warnings) == 1
             machine.heard.warnings.clear()
     assert site.service.paid == 40
+
+
+async def test_an_older_program_that_finds_a_newer_ones_tables_ends_and_says_so(site: Site) -> None:
+    driver = await waited_for(site.url)({}, LineBounds())
+
+    async def upgrade() -> None:
+        await anyio.sleep(SOON_S)
+        assert await site.shards() == {0: "a"}
+        await driver.execute("UPDATE leases SET owner = NULL; UPDATE alembic_version SET version_num = '9999'")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(upgrade)
+        with pytest.raises(LedgerVersionError, match="upgrade the program"), anyio.fail_after(PATIENCE_S):
+            await serve(site.request(), Heard(), site.dependencies("a"))
+    await driver.execute("UPDATE alembic_version SET version_num = $1", SCHEMA_VERSION)  # others use this database, too
+    driver.terminate()
+
+
+async def test_each_shard_is_given_as_its_engine_ends_though_another_one_takes_longer(site: Site) -> None:
+    runs = [await site.run_at(each, jobs=40) for each in (ONE, OTHER)]
+    async with site.serving("a") as [machine]:
+        for run in runs:
+            await site.until(run, State.SUCCEEDED, 2)
+        site.held_up.add(OTHER)
+        await anyio.sleep(1)
+        machine.stop.set()
+        with anyio.fail_after(SOON_S):
+            while (await site.shards())[runs[0].endpoint_id] is not None:  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.1)
+        assert (await site.shards())[runs[1].endpoint_id] == "a"
+        assert not machine.ended.is_set()
+
+
+async def test_who_cannot_find_out_for_a_while_who_has_what_says_why_once(site: Site) -> None:
+    async with site.serving("a") as [machine]:
+        await anyio.sleep(SOON_S)
+        site.cut_owners_lines()
+        await anyio.sleep(UNKNOWN_US / SECOND_US - 1)
+        assert machine.heard.warnings == []
+        await anyio.sleep(2 * UNKNOWN_US / SECOND_US)
+        site.are_lines_cut = False
+        await anyio.sleep(SOON_S)
+        [warned] = machine.heard.warnings
+        assert "it cannot be found out who serves which part" in warned
+        assert "ConnectionRefusedError: no way there" in warned
+        machine.heard.warnings.clear()
