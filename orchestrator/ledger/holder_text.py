@@ -6,21 +6,40 @@ from datetime import UTC, datetime
 from typing import Final
 
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.settings.parsers.name_parsers import MACHINE_CHARS_MAX
 from orchestrator.units import SECOND_US
 
 SINCE: Final = " since "
 SINCE_FORMAT: Final = "%Y-%m-%d %H:%M:%S UTC"
 
-HOST_CHARS_MAX: Final = 24
 OURS: Final = "orchestrator"
 """The names of our commands begin so, and those of our connections to a server."""
 
 
+class Machine:
+    """The one on which this process runs."""
+
+    called = ""
+    """By whoever began the process; empty: nobody has said anything."""
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.called or platform.node().partition(".")[0][:MACHINE_CHARS_MAX]
+
+
+_HERE: Final = Machine()
+
+
+def call_machine(name: str) -> None:
+    """What people see of this process has that name from now on instead of the machine's."""
+    _HERE.called = name
+
+
 def process_name(doing: str = "") -> str:
     """What people find this process by, and what it does, if that is told: `orchestrator serve`."""
-    host = platform.node().partition(".")[0][:HOST_CHARS_MAX]
     what = doing.removeprefix(OURS).strip()
-    return f"process {os.getpid()} on {host}" + (f" ({what})" if what else "")
+    return f"process {os.getpid()} on {_HERE.name}" + (f" ({what})" if what else "")
 
 
 def since_then(who: str, at: int) -> str:

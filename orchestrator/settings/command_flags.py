@@ -17,6 +17,7 @@ from orchestrator.settings.output_settings import OUTPUTS
 from orchestrator.settings.parsers import job_parsers
 from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.parsers.job_policy import POLICY
+from orchestrator.settings.parsers.name_parsers import parse_machine
 from orchestrator.settings.run_request import (
     BODY_BYTES_MAX,
     ENDPOINT,
@@ -77,6 +78,23 @@ ACCEPT_LOST_COMMITS: Final[Setting[bool]] = Setting(
     "Goes on where [the ledger's server has lost](postgres.md#what-breaks-it) what it had confirmed, with what it has."
     " What was sent meanwhile may be sent, and paid, again.",
     default="nothing is sent then, by nobody",
+    panel=Panel.FILES,
+)
+MACHINE: Final[Setting[str]] = Setting(
+    "name",
+    parsed("NAME", parse_machine),
+    "What people see in the place of this machine's name, where that says nothing, as in a container: `process 1 on"
+    " NAME (serve)`. Of two that would be called the same, the later one has a number behind it.",
+    field="machine",
+    default="the machine's name",
+    panel=Panel.FILES,
+)
+NO_PIPELINES: Final[Setting[bool]] = Setting(
+    "no-pipelines",
+    SWITCH,
+    "Leaves schedules and flows, and what else belongs to no run, to the other processes of [a ledger on a"
+    " server](postgres.md#several-machines).",
+    default="whoever comes first has them",
     panel=Panel.FILES,
 )
 DETACH: Final[Setting[bool]] = _shown(

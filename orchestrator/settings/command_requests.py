@@ -33,6 +33,9 @@ class ServeRequest(msgspec.Struct, frozen=True, kw_only=True):
     accept_lost_commits: bool = False
     """Whether to go on where the ledger's server has lost what it had confirmed."""
 
+    takes_pipelines: bool = True
+    """Whether it may have schedules and flows, where others share the ledger."""
+
     log_file: Path | None = None
     log_format: LogFormat = LogFormat.TEXT
 

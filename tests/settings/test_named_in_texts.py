@@ -8,7 +8,7 @@ import pytest
 
 import orchestrator
 from orchestrator.errors import UsageError, flag_name, keyword_name, message_of, with_settings_named
-from orchestrator.settings.command_flags import ACCEPT_LOST_COMMITS
+from orchestrator.settings.command_flags import ACCEPT_LOST_COMMITS, NO_PIPELINES
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS
 
@@ -20,7 +20,7 @@ def test_each_setting_that_a_text_names_is_declared() -> None:
         key for path in SOURCES.rglob("*.py") for key in re.findall(r"<setting ([a-z][a-z0-9-]*)", path.read_text())
     }
     assert "ledger" in named
-    of_a_command_alone = {ACCEPT_LOST_COMMITS.key}
+    of_a_command_alone = {ACCEPT_LOST_COMMITS.key, NO_PIPELINES.key}
     assert named <= RUNS.settings.keys() | DASHBOARDS.settings.keys() | of_a_command_alone
 
 

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, cast
 
-from orchestrator.ledger.holder_text import HOST_CHARS_MAX
+from orchestrator.settings.parsers.name_parsers import MACHINE_CHARS_MAX
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SERVICE: Final = Path(__file__).with_name("service.py")
 BIN: Final = Path(sys.executable).parent
 ORCHESTRATOR: Final = str(BIN / "orchestrator")
 KEY: Final = "the-key-of-the-tests"
-HOST: Final = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+HOST: Final = platform.node().partition(".")[0][:MACHINE_CHARS_MAX]
 """This machine, as people find its processes by it."""
 SECONDS_MAX: Final = 60.0
 READ_BYTES: Final = 64 * 1024

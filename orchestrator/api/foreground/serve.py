@@ -14,7 +14,7 @@ from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import leading
+from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import accept_lost_commits, read_ledger, refuse_other_webhook_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
@@ -45,6 +45,11 @@ async def serve(
     """
     dependencies = dependencies or Dependencies()
     console = console or SilentConsole()
+    if not (request.takes_pipelines or isinstance(request.ledger, LedgerUrl)):
+        raise UsageError(
+            f"{request.ledger}: one process does all of a ledger in a file; <setting no-pipelines> is for one on a"
+            " server, which several share"
+        )
     log = log_of(request, console, dependencies.clock, dependencies.environ)
     if request.apply:
         await apply(
@@ -68,7 +73,7 @@ async def serve(
                     return await _serve(host, alongside)
             from orchestrator.api.hosting.shared_host import serve_shared  # noqa: PLC0415  with it comes what few need
 
-            await serve_shared(host, alongside)
+            await serve_shared(host, alongside, takes_pipelines=request.takes_pipelines)
     except BaseExceptionGroup as group:
         raise leading(group) from group
     async with read_ledger(request.ledger, clock=dependencies.clock, connect=connect) as ledger:

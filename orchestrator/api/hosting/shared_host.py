@@ -27,8 +27,9 @@ from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.units import SECOND_US
 
 
-async def serve_shared(host: Host, alongside: Alongside | None) -> None:
-    """Serves a part of the ledger of `host`, with what is `alongside`, until it is stopped.
+async def serve_shared(host: Host, alongside: Alongside | None, *, takes_pipelines: bool) -> None:
+    """Serves a part of the ledger of `host`, with what is `alongside`, until it is stopped. Schedules and flows are
+    none of it unless it `takes_pipelines`.
 
     Raises `LedgerBusyError` where there are too many processes, and otherwise as `open_process` does.
     """
@@ -37,7 +38,7 @@ async def serve_shared(host: Host, alongside: Alongside | None) -> None:
             async with AsyncExitStack() as held:
                 owner = await _joined(host, held)
                 if owner is not None:
-                    async with _sharing(host, owner, alongside) as shared:
+                    async with _sharing(host, owner, alongside, takes_pipelines=takes_pipelines) as shared:
                         await shared.serve()
         except (DeposedError, BaseExceptionGroup) as error:
             cause = leading(error)
@@ -86,7 +87,9 @@ async def _at_once_joined(host: Host, held: AsyncExitStack) -> ShardOwner | None
 
 
 @asynccontextmanager
-async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -> AsyncIterator[SharedLedger]:
+async def _sharing(
+    host: Host, owner: ShardOwner, alongside: Alongside | None, *, takes_pipelines: bool
+) -> AsyncIterator[SharedLedger]:
     """The part of this process in the ledger, which it works on with engines until it is stopped."""
     async with anyio.create_task_group() as around:
         async with (
@@ -102,7 +105,7 @@ async def _sharing(host: Host, owner: ShardOwner, alongside: Alongside | None) -
             yield SharedLedger(
                 owner=owner,
                 process=process,
-                ability=ShardAbility(process=process, takes_pipelines=True),
+                ability=ShardAbility(process=process, takes_pipelines=takes_pipelines),
                 news=ShardNews(path=host.path, me=owner.number, console=host.console),
                 begin=partial(_begin, host, alongside),
                 stop=host.stop,

@@ -19,6 +19,7 @@ from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
+from orchestrator.ledger.holder_text import call_machine
 from orchestrator.settings import command_flags
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
@@ -80,6 +81,8 @@ def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
 
 @at_engine(
     "orchestrator.api.foreground.serve",
+    command_flags.MACHINE,
+    command_flags.NO_PIPELINES,
     command_flags.ACCEPT_LOST_COMMITS,
     command_flags.DASHBOARD,
     command_flags.BATCH_API,
@@ -106,7 +109,13 @@ async def serve(
     from orchestrator.cli.framework.signals import stop_on_signals
 
     accepts = flags.get(command_flags.ACCEPT_LOST_COMMITS.name) is True  # once, so no variable says it
-    request = msgspec.structs.replace(request, apply=tuple(apply or ()), accept_lost_commits=accepts)
+    request = msgspec.structs.replace(
+        request,
+        apply=tuple(apply or ()),
+        accept_lost_commits=accepts,
+        takes_pipelines=flags.get(command_flags.NO_PIPELINES.name) is not True,
+    )
+    name_machine(flags)
     child = child_of(flags, request.ledger, choices.configuration.named)
     with batch_api_of(flags, os.environ) or nullcontext() as batch_api:
         if batch_api is not None and isinstance(request.ledger, LedgerUrl):
@@ -116,6 +125,15 @@ async def serve(
             runs = await serve(request, console, stop=stop, alongside=alongside)
     if as_json:
         streams.put_json(runs)
+
+
+def name_machine(flags: Flags) -> None:
+    """The machine of this process is called as the flags say, if they do. Raises `UsageError`."""
+    if (text := flags.get(command_flags.MACHINE.name)) is not None:
+        try:
+            call_machine(command_flags.MACHINE.value_type.read((text,)))
+        except ValueError as error:
+            raise UsageError(f"{command_flags.MACHINE}: {error}") from None
 
 
 def duration_us(text: str) -> int:

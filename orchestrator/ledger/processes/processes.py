@@ -67,7 +67,8 @@ _ALL: Final = (
 )
 _JOIN: Final = statement_of("""
 INSERT INTO processes (slot, name, version, mark, is_alone, began_at)
-SELECT slot, $1, $2, $3, $5, {now} FROM generate_series(0, $4 - 1) AS each (slot), ({is_whole}) AS whole
+SELECT slot, concat($1::text, CASE WHEN EXISTS (SELECT FROM processes WHERE name = $1) THEN concat(', ', slot + 1) END),
+  $2, $3, $5, {now} FROM generate_series(0, $4 - 1) AS each (slot), ({is_whole}) AS whole
 WHERE NOT EXISTS (SELECT FROM processes WHERE processes.slot = each.slot) ORDER BY slot LIMIT 1
 ON CONFLICT (slot) DO NOTHING RETURNING id, slot
 """)
@@ -161,7 +162,8 @@ class Processes:
         return [Process(**row) for row in await self._driver.fetch(_ALL)]
 
     async def join(self, process: ProcessName, *, is_alone: bool = False) -> ProcessNumber | None:
-        """A new number for `process`; None where there are `PROCESSES_MAX` already. One that `is_alone` means to have
+        """A new number for `process`; None where there are `PROCESSES_MAX` already. Where another one is called the
+        same, it has a number behind its name. One that `is_alone` means to have
         the whole ledger, or nothing.
 
         Raises `LostCommitsError` where the server has lost what it had confirmed, and nobody has accepted that.

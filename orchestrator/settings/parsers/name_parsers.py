@@ -115,3 +115,17 @@ def parse_variable(text: str) -> str:
 def parse_allowed_variables(texts: Sequence[str]) -> tuple[str, ...]:
     """Names of variables, or how they begin; several may stand in one text, with commas between them."""
     return tuple(parse_allowed(each.strip()) for text in texts for each in text.split(","))
+
+
+MACHINE_CHARS_MAX: Final = 24
+_MACHINE: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MACHINE_CHARS_MAX - 1}}}")
+
+
+def parse_machine(text: str) -> str:
+    """What people call the machine of a process. Raises `ValueError`."""
+    if not _MACHINE.fullmatch(text):
+        raise ValueError(
+            f'"{text:.40}" cannot be a name: write up to {MACHINE_CHARS_MAX} letters, digits, dots, dashes and'
+            " underscores"
+        )
+    return text

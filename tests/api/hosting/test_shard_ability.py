@@ -1,12 +1,18 @@
 """A process serves what it has all for: keys, variables, files; what it lacks is left to those that have it, and shown."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
+from orchestrator.api.foreground.serve import serve
 from orchestrator.api.inspect.processes import processes
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.ownership.shard_bids import KEEPERS, LEFT_TO_ANY_US
+from orchestrator.core.ownership.shard_bids import KEEPERS, LEFT_OVER_US, LEFT_TO_ANY_US
+from orchestrator.errors import UsageError
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.settings.command_requests import ServeRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import Pinned
 from orchestrator.units import SECOND_US
@@ -76,3 +82,24 @@ async def test_schedules_and_flows_are_left_to_others_where_the_folder_of_a_pipe
         assert shown.text.startswith(
             "nobody can serve schedules and flows: the folder /data of p is not there (process "
         )
+
+
+async def test_who_is_told_to_leaves_schedules_and_flows_to_others_also_where_there_are_none(site: Site) -> None:
+    run = await site.run_at(ONE)
+    async with site.serving("a", takes_pipelines=False):
+        await site.until(run, State.SUCCEEDED)
+        await anyio.sleep(2 * LEFT_S)
+        assert (await site.shards())[KEEPERS] is None
+        found = await processes(parse_ledger_url(site.url), site.dependencies("people"))
+        assert [each.text.partition(" (")[0] for each in found.unservable] == [
+            "nobody can serve schedules and flows: it was told to leave them to others"
+        ]
+        async with site.serving("b"):
+            await anyio.sleep(SOON_S + LEFT_OVER_US / SECOND_US)
+            assert (await site.shards())[KEEPERS] == "b"
+
+
+async def test_of_a_ledger_in_a_file_nobody_can_leave_them() -> None:
+    request = ServeRequest(ledger=Path("l.db"), connection=ConnectionSettings(), takes_pipelines=False)
+    with pytest.raises(UsageError, match="one process does all of a ledger in a file"):
+        await serve(request)

@@ -194,3 +194,14 @@ async def test_a_mark_is_said_as_it_is_whatever_is_in_it(connect: Connect) -> No
     driver = await connect(FIRST.mark)
     number = await joins(driver, ProcessName("a", " #it's"))
     assert await driver.fetchval(number.fence) == 1
+
+
+async def test_of_two_of_one_name_the_later_one_has_a_number_behind_it(connect: Connect) -> None:
+    processes = Processes(await connect(FIRST.mark))
+    first, second = await processes.join(FIRST), await processes.join(ProcessName(FIRST.name, SECOND.mark))
+    assert first is not None
+    assert second is not None
+    assert [each.name for each in await processes.all()] == [FIRST.name, f"{FIRST.name}, {second.slot + 1}"]
+    await processes.leave(first)
+    assert await processes.join(FIRST) is not None
+    assert [each.name for each in await processes.all()] == [f"{FIRST.name}, {second.slot + 1}", FIRST.name]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
-from orchestrator.ledger.holder_text import HOST_CHARS_MAX, who_and_since
+from orchestrator.ledger.holder_text import who_and_since
 from orchestrator.ledger.sqlite.file_locks import (
     NETWORK_FILE_SYSTEMS,
     dispatcher_lock,
@@ -20,9 +20,10 @@ from orchestrator.ledger.sqlite.file_locks import (
     intake_lock,
     refuse_network_file_system,
 )
+from orchestrator.settings.parsers.name_parsers import MACHINE_CHARS_MAX
 from tests.simulation.clock import EPOCH_AT
 
-HOST = platform.node().partition(".")[0][:HOST_CHARS_MAX]
+HOST = platform.node().partition(".")[0][:MACHINE_CHARS_MAX]
 
 
 def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
