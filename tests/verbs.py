@@ -13,7 +13,11 @@ LEDGER: Final = ROOT / "orchestrator" / "ledger"
 VERBS: Final = ROOT / "docs" / "generated" / "verbs.md"
 
 MARKS: Final = {
-    "alone": "Alone: they decide by what they read of others, so none of another process goes on meanwhile.",
+    "alone": (
+        "Alone: they decide by what they read of others, so none of another process goes on meanwhile. Engines of other"
+        " processes look afterwards."
+    ),
+    "signalling": "Signalling: shared as below, and engines of other processes look afterwards: they go by what is written.",
     "shared": "Shared: they read and write what no other process does, only add, or go by locks of rows that they take.",
 }
 
@@ -55,7 +59,8 @@ def page() -> str:
         "<!-- written by `python -m tests.rooms`; the suite compares -->",
         "",
         "For those who add one, or ask what may happen at the same time in a ledger on a server. In a file one transaction",
-        "writes at a time. Steps, notices and what jobs were found to be are shared. Paths are below `orchestrator/ledger/`.",
+        "writes at a time. Steps, notices and what jobs were found to be are shared; of these notices are signalled, and steps that",
+        "have a message sent or a flow go on. Paths are below `orchestrator/ledger/`.",
     ]
     for mark, meaning in MARKS.items():
         lines += ["", f"## {meaning.partition(':')[0]}", "", meaning, ""]

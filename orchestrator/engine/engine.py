@@ -79,7 +79,6 @@ class Engine:
             news=self.news,
             wake_others=lambda: process.wake_others(self),
         )
-        self.news.add(self.inbox.look)
         self.maintenance = Maintenance(
             process, self.host, self.steps, said=lambda: self.report(lately=True), speaks=self._is_first
         )

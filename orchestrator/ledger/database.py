@@ -74,6 +74,19 @@ class Size(NamedTuple):
     """Pages that nothing uses, as far as the database tells."""
 
 
+class CommitsOfOthers(NamedTuple):
+    """Numbers that are others once other processes have committed something; our own commits leave them as they are."""
+
+    all: int
+    """Whatever it was."""
+
+    signals: int
+    """What they have signalled: engines look, for whatever it may be."""
+
+    notices: int
+    """Notices of webhooks, which may come many a second: inboxes look."""
+
+
 class LedgerDatabase(Protocol):
     """One ledger's database. Everything here raises `StorageError` where it cannot be read or written, and
     `LedgerUnavailableError` where that may pass by itself: whatever was begun then has not been written.
@@ -110,8 +123,13 @@ class LedgerDatabase(Protocol):
     async def open_readers(self) -> None:
         """Opens all connections that there will be."""
 
-    async def commits_of_others(self) -> int:
-        """A number that is another one once anybody else has committed; our own commits leave it as it is."""
+    async def commits_of_others(self) -> CommitsOfOthers:
+        """What others have committed by now."""
+
+    async def signal(self, connection: AsyncConnection, *, notices: bool = False) -> None:
+        """Has engines of other processes look once the transaction of `connection` is committed, for whatever it may
+        be, or for `notices` alone.
+        """
 
     async def horizon(self) -> int:
         """The number of an event up to which all are there that there will ever be, for whoever reads from now on."""

@@ -11,6 +11,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.commands.command_repository import Commands
+from orchestrator.ledger.database import CommitsOfOthers
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews
@@ -124,6 +125,10 @@ class Ledger:
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""
         return await self._access.commits_of_others()
+
+    async def signals_of_others(self) -> CommitsOfOthers:
+        """The same, and what of it was signalled to engines."""
+        return await self._access.signals_of_others()
 
     async def structure(self) -> int:
         """A number that is another one once anybody has brought the ledger to another schema."""

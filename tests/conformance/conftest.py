@@ -3,13 +3,17 @@
 How each database goes about it is tested in `tests/ledger/`. Each test here runs on each of `BACKENDS`.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from orchestrator.clock import Clock
+from orchestrator.ledger import Ledger
 from tests.ledger.ledgers import OpenLedger, interrupted, opened
+from tests.ledger.signalling import all_signalled
 from tests.ledger.sqlite.recording import recorded
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import opened_on_server
@@ -35,7 +39,7 @@ def open_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLe
     """Opens the ledger of a test, the same one each time."""
     if request.param == "sqlite":
         with recorded(request.config) as sent:
-            yield partial(opened, tmp_path / "l.db", sent=sent)
+            yield partial(_opened, tmp_path / "l.db", sent)
         return
     if request.param == "interrupted":
         yield partial(interrupted, tmp_path / "l.db")
@@ -43,3 +47,10 @@ def open_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLe
     databases: Databases = request.getfixturevalue("databases")
     with databases.one() as url:
         yield partial(opened_on_server, url)
+
+
+@asynccontextmanager
+async def _opened(path: Path, sent: set[str], *, clock: Clock | None = None) -> AsyncIterator[Ledger]:
+    """A ledger in a file, where whatever changes what engines go by is found to be signalled to those of other processes."""
+    async with opened(path, clock=clock, sent=sent) as ledger, all_signalled(ledger):
+        yield ledger

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import reopened
-from orchestrator.core.pipelines.flow_lifecycle import FlowKind
+from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.handover_rows import HandedOver, OwedRow, Relay
@@ -52,6 +52,22 @@ async def the_relay(ledger: Ledger) -> Relay:
 
 def made(of: OwedRow, *custom_ids: str) -> HandedOver:
     return HandedOver(of, packed_rows(a_row(of.line, custom_id=each) for each in custom_ids))
+
+
+async def test_a_flow_that_has_ended_goes_on_once_a_job_of_its_is_queued_again(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        of = await applied(ledger, now=EPOCH_AT)
+        [name] = await ledger.flows.add(of.id, of.name, of.definition, [EPOCH_AT], FlowKind.SCHEDULED)
+        run = await a_run(ledger)
+        flow = await ledger.flows.named(name)
+        assert flow is not None
+        await ledger.flows.start([flow.id])
+        await ledger.flows.begin_stage(flow.id, "stage", run=run.id, source="", sha256="")
+        failed = await brought_to(ledger, State.FAILED, EPOCH_AT)
+        await ledger.flows.end(flow.id, FlowEvent.FAILED)
+        assert await ledger.flows.live() == []
+        assert await ledger.writer.step(reopened(failed, at=EPOCH_AT))
+        assert [each.id for each in await ledger.flows.live()] == [flow.id]
 
 
 async def test_each_row_that_ends_is_owed_with_its_last_step(open_file: OpenLedger) -> None:

@@ -89,7 +89,7 @@ class EngineProcess:
         self.listener = WebhookListener(
             connection, dependencies, desk=self.desk, scrub=self.secrets.scrub, key=webhook_key
         )
-        self.watch = LedgerWatch(ledger.commits_of_others, place=ledger.place, every_s=dependencies.watch_every_s)
+        self.watch = LedgerWatch(ledger.signals_of_others, place=ledger.place, every_s=dependencies.watch_every_s)
         self.heart = HeartbeatWriter(
             ledger=ledger,
             clock=dependencies.clock,
@@ -111,6 +111,7 @@ class EngineProcess:
         self.engines.append(engine)
         self.ledger.writer.subscribe(engine.steps.tell)
         self.watch.subscribers.add(engine.news.wake)
+        self.watch.inboxes.add(engine.inbox.look)
         self.desk.add(engine.inbox)
         try:
             yield
@@ -118,6 +119,7 @@ class EngineProcess:
             self.engines.remove(engine)
             self.ledger.writer.subscribers.remove(engine.steps.tell)
             self.watch.subscribers.remove(engine.news.wake)
+            self.watch.inboxes.remove(engine.inbox.look)
             self.desk.remove(engine.inbox)
 
     def wake_others(self, engine: EngineAtWork) -> None:

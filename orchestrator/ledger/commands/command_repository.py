@@ -24,7 +24,7 @@ from orchestrator.ledger.commands.command_types import Action, Argument, Command
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.expressions import nobody_has
 from orchestrator.ledger.schema.job_tables import commands, runs
-from orchestrator.ledger.transactions.repository import Repository, alone, shared
+from orchestrator.ledger.transactions.repository import Repository, alone, shared, signalling
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
@@ -59,7 +59,7 @@ _PENDING: Final = _COMMANDS.where(literal_column("done_at IS NULL")).order_by(co
 class Commands(Repository):
     """The commands of a ledger."""
 
-    @shared
+    @signalling
     async def ask(
         self,
         transaction: Transaction,

@@ -23,7 +23,7 @@ from orchestrator.ledger.schema.flow_tables import (
 )
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.statements import upsert
-from orchestrator.ledger.transactions.repository import Access, Repository, shared
+from orchestrator.ledger.transactions.repository import Access, Repository, shared, signalling
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -171,9 +171,9 @@ class Messages(Repository):
     async def give_back(self, number: int, until: int, due_at: int) -> None:
         """Lets go of one that was claimed until then, and not sent: it is due as it was."""
         meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == until)
-        await self._access.shared.execute(meant.values(due_at=due_at))
+        await self._access.signalling.execute(meant.values(due_at=due_at))
 
-    @shared
+    @signalling
     async def send_again(self, transaction: Transaction, number: int | None, *, asked: Asker | None = None) -> int:
         """Has one sent again now, or all of which somebody could not be told; returns how many. Who `asked` for it
         leaves an action. Raises `AskedBefore`.

@@ -13,7 +13,7 @@ from orchestrator.ledger.flows.outbox import Message, Messages
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.transactions.repository import Access, shared
+from orchestrator.ledger.transactions.repository import Access, signalling
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_of
 from orchestrator.ledger.transitions.run_messages_owed import (
@@ -106,12 +106,12 @@ class RunOutbox(Messages):
 
     # --- owed
 
-    @shared
+    @signalling
     async def owe_start(self, transaction: Transaction, run: int) -> None:
         """Owes the message that a run has started, once, where it tells somebody."""
         await start_owe(transaction.connection, run, now=self._access.now())
 
-    @shared
+    @signalling
     async def owe_end(self, transaction: Transaction, run: int) -> None:
         """Owes the message that the run is over, where it is, and that was not the last to be owed: for who had it tell
         nobody until its input was read.
@@ -125,7 +125,7 @@ class RunOutbox(Messages):
             await connection.execute(delete(episodes).where(episodes.c.run_id == run))
             await news_owe(connection, told, news, now=self._access.now())
 
-    @shared
+    @signalling
     async def begin_episode(self, transaction: Transaction, run: int, news: RunNews, why: str) -> bool:
         """Something holds of a run. That is owed once, until it has been over for a while; returns whether it was."""
         told = await notifying_run(transaction.connection, run)
@@ -144,7 +144,7 @@ class RunOutbox(Messages):
         query = select(episodes.c.news, episodes.c.over_at).where(episodes.c.run_id == run)
         return {RunNews(row[0]): row[1] for row in await self._access.rows(query)}
 
-    @shared
+    @signalling
     async def end_episodes(self, transaction: Transaction, run: int, until: int) -> list[RunNews]:
         """Ends those that have not held since then, which is owed in one message; returns them."""
         connection = transaction.connection

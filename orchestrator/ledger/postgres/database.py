@@ -1,8 +1,9 @@
 """The doors to a ledger on a server: to write, to read, and to ask one question.
 
 Each transaction that writes takes the ledger's lock first, shared or alone (`locks/ledger_lock.py`). It also writes its
-number into the row of its process: by that the others notice it, and where the answer to its COMMIT was cut the number
-tells whether it was committed. That comes before any number is given to an event: see `feed_horizon.py`.
+number into the row of its process: by that whoever follows the others notices it, and where the answer to its COMMIT
+was cut the number tells whether it was committed. That comes before any number is given to an event: see
+`feed_horizon.py`. Most are nothing to engines of other processes. Those that are raise another number, too (`signal`).
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -22,6 +23,7 @@ from orchestrator.ledger.database import (
     BUSY_TIMEOUT_MS,
     ClashError,
     CommitInDoubtError,
+    CommitsOfOthers,
     Company,
     Found,
     Parameters,
@@ -65,10 +67,16 @@ _END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WH
 _COMMIT: Final = "COMMIT"
 _JOIN: Final = "INSERT INTO writers DEFAULT VALUES RETURNING id"
 _LEAVE: Final = (
-    "WITH gone AS (DELETE FROM writers WHERE id = $1 RETURNING seq)"
-    " UPDATE writers SET seq = writers.seq + gone.seq FROM gone WHERE id = 0 RETURNING gone.seq"
+    "WITH gone AS (DELETE FROM writers WHERE id = $1 RETURNING seq, signals, notices)"
+    " UPDATE writers SET seq = writers.seq + gone.seq, signals = writers.signals + gone.signals,"
+    " notices = writers.notices + gone.notices FROM gone WHERE id = 0 RETURNING gone.seq"
 )
-_OTHERS: Final = text("SELECT coalesce(sum(seq), 0)::bigint FROM writers WHERE id <> :me")
+_SIGNAL: Final = "UPDATE writers SET signals = signals + 1 WHERE id = $1"
+_NOTICES: Final = "UPDATE writers SET notices = notices + 1 WHERE id = $1"
+_OTHERS: Final = text(
+    "SELECT coalesce(sum(seq), 0)::bigint, coalesce(sum(signals), 0)::bigint, coalesce(sum(notices), 0)::bigint"
+    " FROM writers WHERE id <> :me"
+)
 _STRUCTURE: Final = text("SELECT version_num::bigint FROM alembic_version")
 _BYTES: Final = text(
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
@@ -264,9 +272,13 @@ class ServerDatabase:
         with shielded(self.name):
             return await greenlet_spawn(ask)
 
-    async def commits_of_others(self) -> int:
-        """A number that is another one once anybody else has committed; our own commits leave it as it is."""
-        return await self.asked(_OTHERS, {"me": self._me}, lambda found: int(found.scalar_one()))
+    async def commits_of_others(self) -> CommitsOfOthers:
+        """What others have committed by now."""
+        return await self.asked(_OTHERS, {"me": self._me}, lambda found: CommitsOfOthers._make(found.one()))
+
+    async def signal(self, connection: AsyncConnection, *, notices: bool = False) -> None:
+        """Raises a number in the row of this process, in the transaction of `connection`."""
+        await server_driver(connection).execute(_NOTICES if notices else _SIGNAL, self._me)
 
     async def structure(self) -> int:
         """The version of the tables."""

@@ -37,11 +37,16 @@ one by a failure; and only there may notices pile up of endpoints that nobody wo
 """
 
 WRITERS: Final = (
-    "CREATE TABLE writers (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seq BIGINT NOT NULL DEFAULT 0)",
-    # Of those that have ended: the sum over all rows must not come back to what it was.
+    (
+        "CREATE TABLE writers (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seq BIGINT NOT NULL DEFAULT 0,"
+        " signals BIGINT NOT NULL DEFAULT 0, notices BIGINT NOT NULL DEFAULT 0)"
+    ),
+    # Of those that have ended: the sums over all rows must not come back to what they were.
     "INSERT INTO writers (id, seq) OVERRIDING SYSTEM VALUE VALUES (0, 0)",
 )
-"""A row for each process that writes, with how many transactions it has begun."""
+"""A row for each process that writes, with how many transactions it has begun, and how often it has signalled to the
+engines of other processes to look: for whatever it may be, and for notices alone.
+"""
 
 _PROCESSES: Final = """
 CREATE TABLE processes (

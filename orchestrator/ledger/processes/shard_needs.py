@@ -47,7 +47,7 @@ SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
 ) used WHERE one <> other ORDER BY low, high
 """  # noqa: S608
 _VERSION: Final = """
-SELECT concat(sum(seq), ' ', (SELECT string_agg(shard::text, ',' ORDER BY shard) FROM leases)) FROM writers
+SELECT concat(sum(signals), ' ', (SELECT string_agg(shard::text, ',' ORDER BY shard) FROM leases)) FROM writers
 """
 
 
@@ -93,7 +93,9 @@ class ShardNeeds(NamedTuple):
 
 
 async def needs_version(driver: Driver) -> str:
-    """Another text once there may be other needs: it costs less to ask for. Raises what the driver does."""
+    """Another text once anybody has signalled something, or there is another shard: it costs less to ask for. Raises
+    what the driver does.
+    """
     return str(await driver.fetchval(_VERSION))
 
 

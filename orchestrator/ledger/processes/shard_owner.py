@@ -20,9 +20,13 @@ from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.retirement import refuse_unknown
+from orchestrator.units import SECOND_US
 
 ASKED_SHARE: Final = 20
 """What took so long to answer is asked again after so many times that."""
+
+NEEDS_US: Final = SECOND_US
+"""So old what there is to do may be where nobody has signalled anything: that a run has ended is nobody's hurry."""
 
 
 class ShardOwner:
@@ -39,6 +43,7 @@ class ShardOwner:
         self._needs = ShardNeeds()
         self._needs_version = ""
         self._needs_due_at = 0
+        self._needs_at = 0
         self.endpoints_left = EndpointsLeft()
         self.loop = asyncio.get_running_loop()
 
@@ -94,9 +99,9 @@ class ShardOwner:
         if anew or began_at >= self._needs_due_at:
             async with self._line.asking() as asked:
                 version = await asked.leases.needs_version()  # first: what comes meanwhile is asked for again
-                if anew or version != self._needs_version:
+                if anew or version != self._needs_version or began_at - self._needs_at >= NEEDS_US:
                     self._needs = await asked.leases.needs()
-                    self._needs_version = version
+                    self._needs_version, self._needs_at = version, began_at
             now = self.elapsed()
             self._needs_due_at = now + ASKED_SHARE * (now - began_at)
         return self._needs

@@ -105,6 +105,7 @@ async def gone_drop_some(
     found = [job_of(row) for row in await connection.execute(_GONE_PAGE, page)]
     if not found:
         return 0, None, Dropped()
+    transaction.is_signalled = True
     removed = await _remove(transaction, intake.run, [job for job in found if job.state in CORRECTED], now=now)
     cancelled = await _cancel(transaction, [job for job in found if job.state not in CORRECTED], now=now)
     return len(found), found[-1].id, Dropped(removed=len(removed), cancelled=cancelled)

@@ -41,6 +41,7 @@ async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, no
     new, known = len(rows.fresh), len(rows.same)
     counted = {"new_rows": intakes.c.new_rows + new, "known_rows": intakes.c.known_rows + known}
     if intake.as_they_come:
+        transaction.is_signalled = True
         is_accepted = update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id)
         await connection.execute(is_accepted)
         await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
@@ -186,6 +187,7 @@ async def revise_some(
     if not number:
         return 0, (None, Corrected())
     page["last"] = last
+    transaction.is_signalled = True
     await connection.execute(_PLACES, page)
     await connection.execute(_ACTIONS, page)
     await connection.execute(_METADATA_FORGET, {**page, "run": intake.run})

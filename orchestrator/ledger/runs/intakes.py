@@ -157,7 +157,7 @@ class Intakes(Repository):
             now = self._access.now()
             return await accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 
-        taken = await self._access.shared.write(block)
+        taken = await self._access.signalling.write(block)
         corrected, dropped = await self._settle(intake)
         return msgspec.structs.replace(taken, corrected=corrected, dropped=dropped)
 

@@ -28,4 +28,4 @@ class Releases(Repository):
 
     async def set(self, run: int, *, is_released: bool) -> None:
         """Writes down whether `run` is released."""
-        await self._access.shared.execute(_SET, {"of": run, "is_so": int(is_released)})
+        await self._access.signalling.execute(_SET, {"of": run, "is_so": int(is_released)})

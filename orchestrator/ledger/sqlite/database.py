@@ -21,7 +21,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
 from orchestrator.errors import StorageError
-from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, Company, Found, Parameters, Size
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS, NUMBER_MAX, CommitsOfOthers, Company, Found, Parameters, Size
 from orchestrator.ledger.sqlite import statements as _says  # noqa: F401  # registers how SQLite says what has no portable words
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
@@ -150,8 +150,8 @@ class Database:
         with _shielded(self.path):
             return await greenlet_spawn(ask)
 
-    async def commits_of_others(self) -> int:
-        """A number that is another one once anybody else has committed; our own commits leave it as it is.
+    async def commits_of_others(self) -> CommitsOfOthers:
+        """One number for all: to look costs next to nothing here, and there is seldom another process.
 
         It has to be the writer's connection that is asked: every other one sees our commits, too. It begins nothing and
         so takes no lock. Raises `StorageError`, also where the writer does not let go of its connection.
@@ -160,7 +160,10 @@ class Database:
             [(version,)] = await self._asked("PRAGMA data_version")
         except PoolTimeoutError:
             raise StorageError(f"{self.path}: a transaction takes very long") from None
-        return int(version)
+        return CommitsOfOthers(version, version, version)
+
+    async def signal(self, connection: AsyncConnection, *, notices: bool = False) -> None:
+        """Nothing: each commit is noticed."""
 
     async def horizon(self) -> int:
         """None: one writes at a time, so events are there in the order of their numbers."""

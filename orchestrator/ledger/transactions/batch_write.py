@@ -56,7 +56,12 @@ async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patien
     written: WrittenBatch | None = None
     try:
         async with database.writing(_company_of(batch), is_proved=is_proved) as connection:
-            written = await _write(connection, batch)
+            transaction = Transaction(connection)
+            written = await _write(transaction, batch)
+            if transaction.is_signalled or any(entry.is_signalled for entry in batch):
+                await database.signal(connection)
+            if any(entry.notes for entry in batch):
+                await database.signal(connection, notices=True)
     except CommitInDoubtError as doubt:
         assert written is not None
         if not await _is_committed(doubt, patience):
@@ -77,11 +82,10 @@ async def _is_committed(doubt: CommitInDoubtError, patience: Patience) -> bool:
         return await patience.again(error, doubt.is_committed)
 
 
-async def _write(connection: AsyncConnection, batch: Batch) -> WrittenBatch:
-    transaction = Transaction(connection)
+async def _write(transaction: Transaction, batch: Batch) -> WrittenBatch:
     applied = await transaction.apply([step for entry in batch for step in entry.steps])
     taken = frozenset(step.before.id for step in applied)
-    await _write_rest(connection, batch, taken)
+    await _write_rest(transaction.connection, batch, taken)
     results: list[object] = [None] * len(batch)
     for position, entry in enumerate(batch):
         if entry.block is not None:

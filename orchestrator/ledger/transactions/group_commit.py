@@ -146,12 +146,18 @@ class GroupCommitWriter:
         self._unfinished[job.id] = job
 
     async def run(
-        self, block: Block[Result], then: OnCommit | None = None, *, company: Company = Company.ALONE
+        self,
+        block: Block[Result],
+        then: OnCommit | None = None,
+        *,
+        company: Company = Company.ALONE,
+        is_signalled: bool = True,
     ) -> Result:
         """Runs `block` inside a transaction, with what else waits, in that company. It may be run twice, so it must
         build whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
+        Where it `is_signalled`, engines of other processes look afterwards.
         """
-        entry = QueuedWrite(block=block, then=then, company=company)
+        entry = QueuedWrite(block=block, then=then, company=company, is_signalled=is_signalled)
         return await self._hand_over(entry)  # type: ignore[return-value]  # unless it raised
 
     async def run_briefly(self, block: Block[Result]) -> Result:

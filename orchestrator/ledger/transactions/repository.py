@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.errors import LedgerUnavailableError
-from orchestrator.ledger.database import Company, Found, LedgerDatabase, Parameters
+from orchestrator.ledger.database import CommitsOfOthers, Company, Found, LedgerDatabase, Parameters
 from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
@@ -39,8 +39,13 @@ class Access:
         self._database = database
         self._writer = writer
         self.shared: Final = SharedWrites(writer)
-        self.alone: Final = Writes(writer, Company.ALONE)
-        """Of verbs that decide by what they read of others: flows, groups, what commands ask for, what is removed."""
+        self.signalling: Final = Writes(writer, Company.SHARED, is_signalled=True)
+        """The same, of verbs that change what engines of other processes go by: these look afterwards."""
+
+        self.alone: Final = Writes(writer, Company.ALONE, is_signalled=True)
+        """Of verbs that decide by what they read of others: flows, groups, what commands ask for, what is removed.
+        These look afterwards, too.
+        """
 
         self.clock = clock
         self._view = view
@@ -111,6 +116,10 @@ class Access:
 
     async def commits_of_others(self) -> int:
         """A number that is another one once anybody else has committed."""
+        return (await self.signals_of_others()).all
+
+    async def signals_of_others(self) -> CommitsOfOthers:
+        """The same, and what of it was signalled."""
         return await self.waited(self._database.commits_of_others)
 
     async def waited(self, ask: Callable[[], Awaitable[Found]]) -> Found:
@@ -126,18 +135,21 @@ class Access:
 
 
 class Writes:
-    """The way to write to one ledger, in one `company`: a verb says by it beside which others it may go on."""
+    """The way to write to one ledger, in one `company`: a verb says by it beside which others it may go on, and whether
+    engines of other processes are told of it.
+    """
 
-    def __init__(self, writer: GroupCommitWriter, company: Company) -> None:
+    def __init__(self, writer: GroupCommitWriter, company: Company, *, is_signalled: bool) -> None:
         self._writer = writer
         self._company: Final = company
+        self._is_signalled: Final = is_signalled
 
     async def write(self, block: Block[Written], then: OnCommit | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
 
         `then` is called after the feed has told of this transaction, and before it tells of the next one.
         """
-        return await self._writer.run(block, then, company=self._company)
+        return await self._writer.run(block, then, company=self._company, is_signalled=self._is_signalled)
 
     async def execute(self, statement: Executable, parameters: Parameters | None = None) -> int:
         """One change in a transaction; returns how many rows there were to change."""
@@ -158,11 +170,11 @@ class Writes:
 
 class SharedWrites(Writes):
     """Of verbs that read and write only what no other process does, or add, or go by the locks of rows that they take:
-    beside others that are so.
+    beside others that are so. Nobody elsewhere waits for what they write, but for whoever follows a run.
     """
 
     def __init__(self, writer: GroupCommitWriter) -> None:
-        super().__init__(writer, Company.SHARED)
+        super().__init__(writer, Company.SHARED, is_signalled=False)
 
     async def write_briefly(self, block: Block[Written]) -> Written:
         """Runs `block` with others in one transaction: see `GroupCommitWriter.run_briefly`."""
@@ -214,8 +226,13 @@ def shared(verb: InTransaction[Of, Given, Written]) -> Called[Of, Given, Written
     return _in_transaction(verb, attrgetter("shared"))
 
 
+def signalling(verb: InTransaction[Of, Given, Written]) -> Called[Of, Given, Written]:
+    """The same for a verb that changes what engines of other processes go by: these look afterwards."""
+    return _in_transaction(verb, attrgetter("signalling"))
+
+
 def alone(verb: InTransaction[Of, Given, Written]) -> Called[Of, Given, Written]:
-    """The same for a verb that decides by what it reads of others: beside none."""
+    """The same for a verb that decides by what it reads of others: beside none. These are told of it as well."""
     return _in_transaction(verb, attrgetter("alone"))
 
 

@@ -33,12 +33,15 @@ class Transaction:
     def __init__(self, connection: AsyncConnection) -> None:
         self.connection = connection
         self.applied: list[Transition] = []
+        self.is_signalled = False
+        """Whether engines of other processes are to look once it is committed."""
 
     async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
         """Writes the steps that are not stale, and returns those."""
         done = await transitions_apply(self.connection, steps)
-        self.applied += done
-        return done
+        self.applied += done.steps
+        self.is_signalled = self.is_signalled or done.are_signalled
+        return done.steps
 
 
 Block = Callable[[Transaction], Awaitable[Result]]
@@ -54,6 +57,9 @@ class QueuedWrite(Generic[Result]):
     unfinished: Sequence[Job] = ()
     block: Block[Result] | None = None
     is_brief: bool = False
+    is_signalled: bool = False
+    """Whether engines of other processes are to look once it is committed."""
+
     company: Company = Company.SHARED
     then: OnCommit | None = None
     bytes: int = field(init=False)

@@ -6,7 +6,7 @@ Its event, submission, outcome and counts follow in the same transaction, or not
 from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import attrgetter, not_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -42,27 +42,42 @@ _APPLY = Guarded(
 )
 
 
-async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
+class AppliedSteps(NamedTuple):
+    """What was written of steps."""
+
+    steps: list[Transition]
+    """Those that were not stale."""
+
+    are_signalled: bool
+    """Whether they have made anything owed that engines of other processes see to: these are to look."""
+
+
+async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> AppliedSteps:
     """Writes every step that is not stale, and returns those. At most one step for each job may be among them.
 
     A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it. With the steps
     that leads of chunks take come those of their riders.
     """
-    done = await _apply(connection, steps) if steps else []
+    if not steps:
+        return AppliedSteps([], are_signalled=False)
+    done, are_signalled = await _apply(connection, steps)
     led = {step.before.chunk: step for step in done if is_led(step)}
     if led:
         taken: list[Transition] = []
         for lead, riders in (await riders_of(connection, led)).items():
             taken += riders_steps(led[lead], riders)
-        done += await _apply(connection, taken) if taken else []
-    return done
+        if taken:
+            of_riders = await _apply(connection, taken)
+            done, are_signalled = [*done, *of_riders.steps], are_signalled or of_riders.are_signalled
+    return AppliedSteps(done, are_signalled)
 
 
-async def _apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
+async def _apply(connection: AsyncConnection, steps: Sequence[Transition]) -> AppliedSteps:
     are_applied = await _APPLY.execute(connection, [_changes(step) for step in steps])
     done = list(compress(steps, are_applied))
     stale = [step for step in compress(steps, map(not_, are_applied)) if step.event is Event.ACCEPTED]
     await submissions_write(connection, done, stale)
+    are_signalled = False
     if done:
         await events_write(connection, done, await outcomes_forget(connection, done))
         await outcomes_write(connection, done)
@@ -74,8 +89,8 @@ async def _apply(connection: AsyncConnection, steps: Sequence[Transition]) -> li
         await executions_add(connection, done)
         if long := [step for step in done if step.after.segment]:
             await segments_write(connection, long)
-        await owed_write(connection, done)
-    return done
+        are_signalled = await owed_write(connection, done)
+    return AppliedSteps(done, are_signalled)
 
 
 _VALUES: Final = ", ".join(each.of("after") for each in _BY_EACH)

@@ -55,18 +55,25 @@ HandoverDebt = tuple[int, int]
 """A run, and a job that is owed to it."""
 
 
-async def owed_write(connection: AsyncConnection, done: Sequence[Transition]) -> None:
-    """Jobs that have ended are owed to whoever follows. A failed step that is reopened is owed anew."""
+async def owed_write(connection: AsyncConnection, done: Sequence[Transition]) -> bool:
+    """Jobs that have ended are owed to whoever follows. A failed step that is reopened is owed anew.
+
+    Returns whether the keeper, whichever process that is, has something to do by it: a message to send, a flow that
+    goes on. (Of the rows that are owed it hears by following their runs.)
+    """
+    are_signalled = False
     if ended := [step for step in done if is_terminal(step.after)]:
         await _ended(connection, ended)
-        await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)
+        are_signalled = await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)
     late = [step for step in done if is_terminal(step.before)]
     if late:
         # Flows that have ended go on: jobs of theirs were queued again, or have succeeded after all.
         of_runs = batch_of({step.after.run for step in late})
-        await connection.execute(_FLOWS_GO_ON, {"now": late[0].at, **of_runs})
+        going_on = await connection.execute(_FLOWS_GO_ON, {"now": late[0].at, **of_runs})
+        are_signalled = are_signalled or going_on.rowcount > 0
     if reopened := [step for step in done if step.event is Event.REOPENED]:
         await _reopened(connection, reopened)
+    return are_signalled
 
 
 async def _ended(connection: AsyncConnection, ended: Sequence[Transition]) -> None:

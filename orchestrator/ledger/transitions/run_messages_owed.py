@@ -117,17 +117,19 @@ EPISODE_STANDS: Final = (
 _EPISODES_END: Final = delete(episodes).where(episodes.c.run_id == bindparam("run"))
 
 
-async def ends_owe(connection: AsyncConnection, ended: Collection[int], *, now: int) -> None:
+async def ends_owe(connection: AsyncConnection, ended: Collection[int], *, now: int) -> bool:
     """Owes the message that a run is over to each of `ended`, of which jobs have ended, that is and tells somebody.
-    Whatever held of it before is over, and told with that.
+    Whatever held of it before is over, and told with that. Returns whether any is owed.
     """
+    is_owed = False
     for run, name, settings in (await connection.execute(_OVER, batch_of(ended))).all():
         if not receivers_in(settings):
             continue
         news = run_end(await counts_of(connection, run))
         if news is not None:
             await connection.execute(_EPISODES_END, {"run": run})
-            await news_owe(connection, NotifyingRun(run, name, settings), news, now=now)
+            is_owed = await news_owe(connection, NotifyingRun(run, name, settings), news, now=now) or is_owed
+    return is_owed
 
 
 async def start_owe(connection: AsyncConnection, run: int, *, now: int) -> None:

@@ -36,7 +36,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
             commands = CommandInbox(ledger, Scope.everything())
-            watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
+            watch = LedgerWatch(ledger.signals_of_others, every_s=0.02)
             watch.subscribers.add(commands.on_change)
             await group.start(commands.serve)
             await group.start(watch.serve)

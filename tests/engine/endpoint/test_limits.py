@@ -88,7 +88,7 @@ class World:
         self.heart = HeartbeatWriter(
             ledger=ledger, clock=clock, said=lambda: ProcessReport(meters=self.limits.meters())
         )
-        self.watch = LedgerWatch(ledger.commits_of_others)
+        self.watch = LedgerWatch(ledger.signals_of_others)
         self.watch.subscribers.add(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:

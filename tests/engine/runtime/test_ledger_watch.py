@@ -12,6 +12,7 @@ from orchestrator.engine.process.ledger_watch import LedgerWatch
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
+from orchestrator.ledger.database import CommitsOfOthers
 from orchestrator.ledger.transactions.transaction import Transaction
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
@@ -31,7 +32,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[Ledger, list[int]]]:
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.writer.serve)
-        watch = LedgerWatch(ledger.commits_of_others)
+        watch = LedgerWatch(ledger.signals_of_others)
         watch.subscribers.add(lambda: rings.append(clock.now()))
         await group.start(watch.serve)
         await anyio.sleep(SOON_S)
@@ -96,13 +97,13 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog:
     answers: list[int | StorageError] = [1, StorageError("the disk is away"), StorageError("still"), 1, 2]
     rings = []
 
-    async def version() -> int:
+    async def commits() -> CommitsOfOthers:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, StorageError):
             raise answer
-        return answer
+        return CommitsOfOthers(answer, answer, 0)
 
-    watch = LedgerWatch(version)
+    watch = LedgerWatch(commits)
     watch.subscribers.add(lambda: rings.append(len(answers)))
     with anyio.move_on_after(10 * ASK_EVERY_S):
         await watch.serve()
@@ -110,6 +111,21 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog:
     assert [record.getMessage() for record in caplog.records] == [
         "whether another process has changed the ledger is unknown: the disk is away"
     ]
+
+
+async def test_inboxes_look_where_notices_came_and_nobody_else_does() -> None:
+    answers = [CommitsOfOthers(0, 0, 0), CommitsOfOthers(1, 0, 1), CommitsOfOthers(2, 1, 1), CommitsOfOthers(3, 1, 1)]
+    woken = list[str]()
+
+    async def commits() -> CommitsOfOthers:
+        return answers.pop(0)
+
+    watch = LedgerWatch(commits)
+    watch.subscribers.add(lambda: woken.append("anybody"))
+    watch.inboxes.add(lambda: woken.append("an inbox"))
+    with anyio.move_on_after(3.5 * ASK_EVERY_S):
+        await watch.serve()
+    assert woken == ["an inbox", "anybody", "an inbox", "anybody"]
 
 
 async def test_a_transaction_that_takes_very_long_is_told_as_trouble_of_the_ledger(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ async def add(database: ServerDatabase, *names: str) -> None:
             await connection.execute(ADD, {"name": name})
 
 
+async def signal(database: ServerDatabase, *, notices: bool = False) -> None:
+    async with database.writing() as connection:
+        await database.signal(connection, notices=notices)
+
+
 async def names(database: ServerDatabase) -> list[str]:
     return await database.asked(NAMES, None, lambda found: list(found.scalars()))
 
@@ -101,6 +106,38 @@ async def test_commits_of_others_are_noticed_and_our_own_are_not(connected: Open
     assert await ours.commits_of_others() > before
     await theirs.aclose()
     assert await ours.commits_of_others() > before
+
+
+async def test_what_others_signal_is_noticed_and_no_other_commit_of_theirs_nor_anything_of_ours(
+    connected: OpenDatabase,
+) -> None:
+    ours, theirs = connected(), connected()
+    await signal(ours)
+    await signal(theirs)
+    _, signals, notices = await ours.commits_of_others()
+    await add(theirs, "a")
+    await signal(ours)
+    assert (await ours.commits_of_others())[1:] == (signals, notices)
+    await signal(theirs)
+    assert (await ours.commits_of_others())[1:] == (signals + 1, notices)
+    await signal(theirs, notices=True)
+    assert (await ours.commits_of_others())[1:] == (signals + 1, notices + 1)
+    await theirs.aclose()
+    assert (await ours.commits_of_others())[1:] == (signals + 1, notices + 1)
+
+
+async def test_nothing_is_signalled_that_was_not_committed(connected: OpenDatabase) -> None:
+    ours, theirs = connected(), connected()
+    before = await ours.commits_of_others()
+
+    async def signal_and_fail() -> None:
+        async with theirs.writing() as connection:
+            await theirs.signal(connection)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await signal_and_fail()
+    assert await ours.commits_of_others() == before
 
 
 async def test_a_question_that_takes_too_long_is_ended_and_the_next_one_is_answered(connected: OpenDatabase) -> None:

@@ -238,6 +238,33 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/ledger/test_migrations.py::test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files",),
     ),
     Fault(
+        name="that a run is released is signalled to nobody",
+        path="orchestrator/ledger/runs/releases.py::Releases.set",
+        old="self._access.signalling",
+        new="self._access.shared",
+        tests=(
+            "tests/conformance/test_runs.py::test_those_are_to_be_served_that_have_something_to_do_and_that_nobody_has_released",
+        ),
+    ),
+    Fault(
+        name="that a flow goes on by a late step is signalled to nobody",
+        path="orchestrator/ledger/transitions/handover_debts.py::owed_write",
+        old="are_signalled = are_signalled or going_on.rowcount > 0",
+        new="pass",
+        tests=(
+            "tests/conformance/test_handovers.py::test_a_flow_that_has_ended_goes_on_once_a_job_of_its_is_queued_again",
+        ),
+    ),
+    Fault(
+        name="what a process has signalled is forgotten as it ends",
+        path="orchestrator/ledger/postgres/database.py",
+        old="signals = writers.signals + gone.signals",
+        new="signals = writers.signals",
+        tests=(
+            "tests/ledger/postgres/test_database.py::test_what_others_signal_is_noticed_and_no_other_commit_of_theirs_nor_anything_of_ours",
+        ),
+    ),
+    Fault(
         name="an engine that has ended goes on hearing of steps",
         path="orchestrator/engine/process/engine_process.py::EngineProcess.joined",
         old="self.ledger.writer.subscribers.remove(engine.steps.tell)",

@@ -31,8 +31,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the group commit answers before its commit",
         path="orchestrator/ledger/transactions/batch_write.py::_write",
-        old="await _write_rest(connection, batch, taken)",
-        new="await _write_rest(connection, batch, taken)\nfor entry in batch:\n    entry.end()",
+        old="await _write_rest(transaction.connection, batch, taken)",
+        new="await _write_rest(transaction.connection, batch, taken)\nfor entry in batch:\n    entry.end()",
         tests=(
             "tests/ledger/transactions/test_group_commit.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",
         ),
