@@ -85,7 +85,6 @@ MACHINE: Final[Setting[str]] = Setting(
     parsed("NAME", parse_machine),
     "What people see in the place of this machine's name, where that says nothing, as in a container: `process 1 on"
     " NAME (serve)`. Of two that would be called the same, the later one has a number behind it.",
-    field="machine",
     default="the machine's name",
     panel=Panel.FILES,
 )

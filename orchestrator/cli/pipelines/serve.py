@@ -129,7 +129,7 @@ async def serve(
 
 def name_machine(flags: Flags) -> None:
     """The machine of this process is called as the flags say, if they do. Raises `UsageError`."""
-    if (text := flags.get(command_flags.MACHINE.name)) is not None:
+    if (text := flags.get(command_flags.MACHINE.key)) is not None:
         try:
             call_machine(command_flags.MACHINE.value_type.read((text,)))
         except ValueError as error:
