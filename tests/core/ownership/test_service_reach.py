@@ -172,8 +172,8 @@ def test_where_nobody_gets_an_answer_a_shard_comes_to_each_once_and_stays_with_t
     processes = {number: (ServiceReach(), ShardBids(number)) for number in range(among)}
     held = [Shard(number, 0) for number in range(1, shards + 1)]
     taken_at, moves, owners = {each.number: NOW for each in held}, 0, {0}
-    for look in range(4 * 60 * 8):
-        at = NOW + look * LOOK_US
+    longest_us = (among + 1) * (UNREACHED_US + LEFT_LONG_US + SECOND_US)  # and one time more, to see that it stays
+    for at in range(NOW, NOW + longest_us, LOOK_US):
         for me, (reach, bids) in processes.items():
             others = processes.keys() - {me}
             mine = [each.number for each in held if each.owner == me]
