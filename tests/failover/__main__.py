@@ -2,11 +2,11 @@
 
 python -m tests.failover [--times 1] [--faults N --seed 1 [--worlds 2]] [--record] [FAULT ...]
 
-Each fault once, in order, if none is named; or N that are drawn, by a seed. Real processes: two that serve, and people's
-commands beside them, on a server of their own. They always have something to send. Exits with 1 where a request came of
-a process whose successor had sent, where nothing was sent for more than ten seconds (of a fault that spares nobody: than
-it lasts and ten more), where the limit was passed, where a job has not exactly one result, or where more was paid twice
-than was uncertain.
+Each fault once, in order, if none is named; or N that are drawn, by a seed. Real processes: two that share a ledger, and
+people's commands beside them, on a server of their own. There is always something to send at two endpoints. Exits with 1
+where a request came of a process whose successor had sent there, where nothing was sent at an endpoint for more than ten
+seconds (of a fault that spares nobody: than it lasts and ten more), where a limit was passed, where a job has not exactly
+one result, or where more was paid twice than was uncertain.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from tests.guarantees.recording import record
 from tests.postgres.server import server_url
 from tests.system.processes import Desk, Service
 
-HEAD: Final = f"{'fault':>20}{'silence':>9}   owners"
+HEAD: Final = f"{'fault':>20}{'silence':>9}   befell  owners of each endpoint"
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ async def _one(names: Sequence[str], ends: list[Ended]) -> None:
                 await there.begin()
                 for name in names:
                     met = await campaign.meet(name)
-                    told = f"{name:>20}{met.silence_s:8.1f}s   {met.before} -> {met.after}"
+                    told = f"{name:>20}{met.silence_s:8.1f}s   {met.befell:<8}{met.owners}"
                     print("\n".join((told, *(f"{'':29}   {what}" for what in met.wrong))), flush=True)
                     if met.wrong:
                         print("\n".join(f"the {machine}:\n{said}" for machine, said in met.said.items()), flush=True)

@@ -9,7 +9,9 @@ import anyio
 
 from tests.failover.fault import SILENCE_S_MAX, Fault
 from tests.failover.faults import FAULTS
-from tests.failover.world import RUNS_MAX, WINDOW_S, Sent, World
+from tests.failover.machine import Machine
+from tests.failover.owners import Sent
+from tests.failover.world import ENDPOINTS, RUNS_MAX, WINDOW_S, World
 from tests.system.processes import Verdict
 
 LOADED_S: Final = 20.0
@@ -24,23 +26,34 @@ class Met:
     """What came of one fault."""
 
     name: str
-    before: str
-    """Who owned the ledger."""
+    befell: str
+    """Which machine."""
 
-    after: str
-    """Who did afterwards; nothing: nobody has sent again."""
+    before: Mapping[str, str]
+    """Which machine had each endpoint; nothing: they did not share them."""
+
+    after: Mapping[str, str]
+    """The same afterwards; nothing: nobody has sent again at some of them."""
 
     silence_s: float
-    """The longest time in which nobody sent anything."""
+    """The longest time in which nobody sent anything at one of them."""
 
     wrong: Sequence[str] = ()
     said: Mapping[str, str] = field(default_factory=dict)
     """What the process of each machine had said by then."""
 
+    is_moved: bool = False
+    """Whether another machine has sent since then at all endpoints that it had."""
+
     @property
     def is_loss(self) -> bool:
         """Whether the process that sent was gone, by whatever, so that another one had to find out."""
-        return FAULTS[self.name].silence_s_max == SILENCE_S_MAX and self.before != self.after
+        return FAULTS[self.name].silence_s_max == SILENCE_S_MAX and self.is_moved
+
+    @property
+    def owners(self) -> str:
+        """Who had the endpoints before it and after it, for people."""
+        return " -> ".join(",".join(had.values()) or "nobody" for had in (self.before, self.after))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +74,7 @@ class Ended:
     uncertain: int
     repeated_max: int
     late: int
-    """Requests of a process after the first one of its successor."""
+    """Requests of a process after the first one of its successor at the same endpoint."""
 
     crowded: int
     """How many submissions came within one window of the limit, at the most."""
@@ -74,7 +87,7 @@ class Ended:
             # Of those that waited some may have their results by the time at which these are counted.
             "a job has not one result": not self.results <= self.jobs <= self.results + self.waiting,
             f"{self.late} requests came of one whose successor had sent": self.late > 0,
-            f"{self.crowded} submissions came within one window": self.crowded > RUNS_MAX,
+            f"{self.crowded} submissions came within one window at an endpoint": self.crowded > RUNS_MAX,
             "more was paid twice than was uncertain": self.twice > self.uncertain + self.repeated_max,
             f"the ledger is wrong: {self.verified}": self.verified.exit_code != 0,
         }
@@ -96,35 +109,55 @@ class Campaign:
     met: list[Met] = field(default_factory=list)
 
     async def meet(self, name: str, *, is_last: bool = False) -> Met:
-        """Has that fault happen to whoever owns the ledger, once that sends. Unless it `is_last`, all is ready for another
-        one afterwards.
+        """Has that fault happen to one of the machines, once both send. Unless it `is_last`, all is ready for another one
+        afterwards.
         """
         fault, world = FAULTS[name], self.world
         await world.load(round(RUNS_MAX / WINDOW_S * (self.loaded_s + fault.lasts_s)))
-        before = await world.settled(SETTLED_S_MAX)
+        before = await world.settled(SETTLED_S_MAX, is_shared=True)
         if before is None:
-            said = {machine.name: machine.said for machine in world.machines.values()}
-            await world.replace_others(None)
-            met = Met(name=name, before="", after="", silence_s=0.0, wrong=["nobody sends before it"], said=said)
-            self.met.append(met)
-            return met
-        began = anyio.current_time()
-        await fault.does(world, before)
-        after = await world.settled(SETTLED_S_MAX)
-        await world.leave_alone()
-        silence_s = longest(world.submissions(began - WINDOW_S))
-        said = {machine.name: machine.said for machine in world.machines.values()}
-        wrong = [] if is_last else await world.replace_others(after)
-        met = Met(
-            name=name,
-            before=before.name,
-            after="" if after is None else after.name,
-            silence_s=silence_s,
-            wrong=[*wrong, *_wrong(fault, silence_s, is_same=before is after, goes_on=after is not None)],
-            said=said,
-        )
+            met = Met(
+                name=name,
+                befell="",
+                before={},
+                after={},
+                silence_s=0.0,
+                wrong=["not both send before it"],
+                said=self._said(),
+            )
+        else:
+            met = await self._happens(name, fault, before)
+        if not is_last:
+            await world.replace()
         self.met.append(met)
         return met
+
+    async def _happens(self, name: str, fault: Fault, before: Mapping[str, Machine]) -> Met:
+        world, machine = self.world, before[ENDPOINTS[len(self.met) % len(ENDPOINTS)]]
+        began, key = anyio.current_time(), machine.key
+        await fault.does(world, machine)
+        after = await world.settled(SETTLED_S_MAX)
+        await world.leave_alone()
+        silence_s = max(longest(world.submissions(endpoint, began - WINDOW_S)) for endpoint in ENDPOINTS)
+        senders = [
+            {each.key for each in world.submissions(endpoint, began)}
+            for endpoint, owner in before.items()
+            if owner is machine
+        ]
+        is_moved = all(keys - {key} for keys in senders)
+        return Met(
+            name=name,
+            befell=machine.name,
+            before=_names(before),
+            after=_names(after or {}),
+            silence_s=silence_s,
+            wrong=_wrong(fault, silence_s, is_moved=is_moved, goes_on=after is not None),
+            said=self._said(),
+            is_moved=is_moved,
+        )
+
+    def _said(self) -> Mapping[str, str]:
+        return {machine.name: machine.said for machine in self.world.machines.values()}
 
     async def end(self, *, is_whole: bool = True) -> Ended:
         """Waits for the results, stops all, and checks it; `is_whole`: also whether each result can be had."""
@@ -141,17 +174,21 @@ class Campaign:
             accepted=world.service.counted("accepted"),
             uncertain=stood.uncertain,
             repeated_max=world.repeated_max,
-            late=late_in([each.key for each in world.sent if each.key in world.keys]),
-            crowded=crowded_in([each.at for each in world.submissions()]),
+            late=await world.late(),
+            crowded=max(crowded_in([each.at for each in world.submissions(endpoint)]) for endpoint in ENDPOINTS),
             verified=verified,
         )
 
 
-def _wrong(fault: Fault, silence_s: float, *, is_same: bool, goes_on: bool) -> list[str]:
+def _names(owners: Mapping[str, Machine]) -> Mapping[str, str]:
+    return {endpoint: machine.name for endpoint, machine in owners.items()}
+
+
+def _wrong(fault: Fault, silence_s: float, *, is_moved: bool, goes_on: bool) -> list[str]:
     rules = {
-        "nobody took the place of the one that was gone": fault.is_replaced and is_same,
-        "nobody sends any more": not goes_on,
-        f"nothing was sent for {silence_s:.1f} s": silence_s > fault.silence_s_max,
+        "nobody took the place of the one that was gone": fault.is_replaced and not is_moved,
+        "nobody sends any more at some endpoint": not goes_on,
+        f"nothing was sent at some endpoint for {silence_s:.1f} s": silence_s > fault.silence_s_max,
     }
     return [what for what, is_so in rules.items() if is_so]
 
@@ -167,15 +204,3 @@ def crowded_in(times: Sequence[float]) -> int:
         sum(at <= other < at + WINDOW_S for other in times[place : place + 4 * RUNS_MAX])
         for place, at in enumerate(times)
     )
-
-
-def late_in(senders: Sequence[str]) -> int:
-    """How many of these requests came of one whose successor had sent: each may own the ledger once here."""
-    late, gone, present = 0, set[str](), ""
-    for name in senders:
-        if name in gone:
-            late += 1
-        elif name != present:
-            gone.add(present)
-            present = name
-    return late

@@ -40,6 +40,9 @@ class Machine:
         self.started = 0
         """How often its process was started."""
 
+        self.keys: dict[int, str] = {}
+        """With which each of its processes has sent, by their ids."""
+
         self._state = folder / "state"
         self._flags = flags
         self._desk = Desk(folder, launch or on_its_clock)
@@ -61,6 +64,7 @@ class Machine:
         self.started += 1
         command = ("serve", "--ledger", self.ledger.url, "--serverless-url", SERVICE, *self._flags, *more)
         self._program = self._desk.start(*command, environ=self._environ(), within_s=PATIENCE_S)
+        self.keys[self.pid] = self.key
         await away(partial(self._program.until_said, "postgresql://"))
 
     @property

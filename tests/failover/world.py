@@ -1,11 +1,12 @@
-"""Two machines that serve one ledger on a server, and always something for them to send; what was sent, and by whom.
+"""Two machines that share one ledger on a server, and always something for them to send; what was sent, and by whom.
 
 Nothing is asked of them but what they say and what a user would get.
 """
 
 import math
 import signal
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -15,15 +16,17 @@ import anyio
 from tests.failover.balancer import balancing, free_port
 from tests.failover.database import Database
 from tests.failover.machine import SERVICE, Machine, away, key_of
+from tests.failover.owners import Sent, begin_to_note, late_in, owners_of
 from tests.postgres.proxy import Proxy, proxied
 from tests.system.processes import Desk, Launch, Program, Service, Verdict
 
 RUNS_MAX: Final = 10
 WINDOW_S: Final = 1.0
 LIMITS: Final = ("--limit", f"run={RUNS_MAX}/{WINDOW_S:g}:{RUNS_MAX}", "--limit", "status=200/1:20")
-"""A job every 100 ms: whoever sends is seen to, and there is a processor left for other tests."""
+"""At each endpoint a job every 100 ms: whoever sends is seen to, and there is a processor left for other tests."""
 
 NAMES: Final = ("first", "second")
+ENDPOINTS: Final = ("ep1", "ep2")
 PROCESSES_MAX: Final = 1_000
 SETTLED_S: Final = 1.5
 """Who has sent for so long goes on."""
@@ -41,16 +44,6 @@ LOOK_S: Final = 0.2
 DRAINED_S_MAX: Final = 240.0
 SENT_LATE_S: Final = 1.0
 """So long a process that was deposed is left alone, in which it could send what it may not."""
-
-
-class Sent(NamedTuple):
-    """A request, as the service has it."""
-
-    at: float
-    """Seconds, by the clock of event loops, which is the same for all on this machine."""
-
-    key: str
-    operation: str
 
 
 class Stood(NamedTuple):
@@ -90,30 +83,38 @@ class World:
         """Those of all processes that serve."""
 
         self._desk = desk
-        self._jobs = 0
+        self._jobs: Counter[str] = Counter()
+        """How many were taken in for each endpoint."""
+
         self._runs: list[str] = []
 
     async def begin(self) -> None:
-        """Starts the machines, gives them something to send, and returns once they do."""
-        await away(partial(self.service.change, other_keys=sorted(self.keys)))
-        for machine in self.machines.values():
+        """Starts the machines. From then on it is noted who has what."""
+        known = {"other_keys": sorted(self.keys), "others": ENDPOINTS[1:]}
+        await away(partial(self.service.change, **known))
+        first, *others = self.machines.values()
+        await first.start()
+        async with self.database.inside() as inside:
+            await begin_to_note(inside)
+        for machine in others:
             await machine.start()
 
     async def load(self, jobs: int) -> None:
-        """There is enough to send: at least so many jobs have not been accepted."""
-        accepted = await away(partial(self.service.counted, "accepted"))
-        lacking = jobs - max(0, self._jobs - accepted)
-        if lacking > 0:
-            await taken_in(await away(partial(self.start, *self.taking_in(lacking))))
+        """There is enough to send at each endpoint: at least so many jobs have not been accepted."""
+        for endpoint in ENDPOINTS:
+            accepted = await away(partial(self.service.counted, f"accepted at {endpoint}"))
+            lacking = jobs - max(0, self._jobs[endpoint] - accepted)
+            if lacking > 0:
+                await taken_in(await away(partial(self.start, *self.taking_in(lacking, endpoint))))
 
-    def taking_in(self, jobs: int) -> tuple[str, ...]:
+    def taking_in(self, jobs: int, endpoint: str = ENDPOINTS[0]) -> tuple[str, ...]:
         """The command that takes so many further jobs in, and follows them."""
         name = f"load-{len(self._runs)}"
         self._runs.append(name)
         self._desk.inputs(jobs, f"{name}.jsonl", of=name)
-        self._jobs += jobs
+        self._jobs[endpoint] += jobs
         return (
-            "run", f"{name}.jsonl", "--endpoint", "ep1", "--serverless-url", SERVICE, "--uncertain-after", "2s", *LIMITS,
+            "run", f"{name}.jsonl", "--endpoint", endpoint, "--serverless-url", SERVICE, "--uncertain-after", "2s", *LIMITS,
         )  # fmt: skip
 
     def start(self, *arguments: str) -> Program:
@@ -134,64 +135,66 @@ class World:
         self.sent += found
         return found
 
-    def submissions(self, since: float = 0.0) -> list[Sent]:
-        """The submissions that came from that moment on, in order, as far as they were looked at."""
-        return [each for each in self.sent if each.operation == "run" and each.at >= since]
+    def submissions(self, endpoint: str, since: float = 0.0) -> list[Sent]:
+        """The submissions there that came from that moment on, in order, as far as they were looked at."""
+        return [each for each in self.sent if (each.operation, each.endpoint) == ("run", endpoint) and each.at >= since]
 
-    @property
-    def owner(self) -> Machine | None:
-        """The machine whose process sends, as far as it was looked at."""
-        latest = next((each.key for each in reversed(self.sent) if each.operation == "run"), "")
-        return next((machine for machine in self.machines.values() if machine.key == latest), None)
-
-    async def settled(self, within_s: float) -> Machine | None:
-        """The machine that sends, once that has lasted for a while; None where that does not come."""
+    async def settled(self, within_s: float, *, is_shared: bool = False) -> Mapping[str, Machine] | None:
+        """The machine that sends at each endpoint, once that has lasted for a while; `is_shared`: and each machine sends
+        somewhere. None where that does not come.
+        """
         began = anyio.current_time()
-        enough = math.floor(SETTLED_S / WINDOW_S * RUNS_MAX * GOES_ON)
         with anyio.move_on_after(within_s + SETTLED_S):
             while True:
                 await anyio.sleep(LOOK_S)
                 await self.look()
-                latest = self.submissions(max(began, anyio.current_time() - SETTLED_S))
-                if len(latest) >= enough and len({each.key for each in latest}) == 1:
-                    return self.owner
+                found = self._sending(max(began, anyio.current_time() - SETTLED_S))
+                names = {machine.name for machine in found.values()}
+                if len(found) == len(ENDPOINTS) and (not is_shared or len(names) == len(self.machines)):
+                    return found
         return None
+
+    def _sending(self, since: float) -> dict[str, Machine]:
+        """The machine that has sent by itself at each endpoint from that moment on, where there is one."""
+        machines = {machine.key: machine for machine in self.machines.values()}
+        keys = {endpoint: [each.key for each in self.submissions(endpoint, since)] for endpoint in ENDPOINTS}
+        enough = math.floor(SETTLED_S / WINDOW_S * RUNS_MAX * GOES_ON)
+        return {
+            endpoint: machines[latest[0]]
+            for endpoint, latest in keys.items()
+            if len(latest) >= enough and len(set(latest)) == 1 and latest[0] in machines
+        }
+
+    async def late(self) -> int:
+        """How many requests came of a process that had lost the endpoint, as far as they were looked at."""
+        keys = {pid: key for machine in self.machines.values() for pid, key in machine.keys.items()}
+        async with self.database.inside() as inside:
+            return late_in([each for each in self.sent if each.key in self.keys], await owners_of(inside, keys))
 
     async def leave_alone(self) -> None:
         """Whoever would send now what it may not has the time to."""
         await anyio.sleep(SENT_LATE_S)
         await self.look()
 
-    async def replace_others(self, owner: Machine | None) -> list[str]:
-        """Starts anew whoever is no more, or has sent before the `owner` does: it would send by the same key again. Without
-        an owner that is everybody.
-
-        Returns what is wrong with how one of them ended.
-        """
-        wrong = []
-        have_sent = {each.key for each in self.sent}
+    async def replace(self) -> None:
+        """Starts anew whoever is no more, by the true time."""
         for machine in self.machines.values():
-            is_fresh = machine.is_running and machine.key not in have_sent
-            if machine is owner or (is_fresh and owner is not None):
-                continue
-            if machine.is_running:
-                ended = await machine.stop()
-                if ended.exit_code != 0:
-                    wrong.append(f"the {machine.name} ended so: {ended}")
-            machine.clock.set_s(0.0)
-            await machine.start()
-        return wrong
+            if not machine.is_running:
+                machine.clock.set_s(0.0)
+                await machine.start()
 
     # --- what came of it
 
     async def until_nothing_waits(self) -> None:
-        """Returns once all has its result but what waits for certainty. Raises `TimeoutError`."""
-        with anyio.fail_after(DRAINED_S_MAX):
-            while True:
-                stood = await self.stood()
-                if stood.results + stood.waiting == stood.jobs:
-                    return
+        """Returns once all has its result but what waits for certainty."""
+        stood = await self.stood()
+        with anyio.move_on_after(DRAINED_S_MAX):
+            while stood.results + stood.waiting != stood.jobs:
                 await anyio.sleep(1.0)
+                stood = await self.stood()
+            return
+        shown = (await self.command("status", "--all")).stdout
+        raise AssertionError(f"not all have a result after {DRAINED_S_MAX:g} s: {stood}\n{shown}")
 
     async def stood(self) -> Stood:
         """How all jobs stand, as a user is told."""
@@ -199,7 +202,7 @@ class World:
         rows = sum(run["jobs"]["succeeded"] for run in shown)
         uncertain = sum(run["uncertain"]["seen"] for run in shown)
         waiting = sum(run["jobs"]["uncertain"] for run in shown)
-        return Stood(self._jobs, rows, uncertain, waiting)
+        return Stood(self._jobs.total(), rows, uncertain, waiting)
 
     async def rows(self) -> int:
         """How many results can be had, each of which must be of another job."""

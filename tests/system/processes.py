@@ -76,9 +76,13 @@ class Service:
         told: dict[str, Any] = self._ask("/log")
         return told
 
-    def senders(self, after: int = 0) -> list[tuple[float, str, str]]:
-        """When each request came, whose key it bore and which operation it was, without the first so many."""
-        return [(at, key, operation) for at, key, operation in self._ask(f"/senders/{after}")["senders"]]
+    def senders(self, after: int = 0) -> list[tuple[float, str, str, str]]:
+        """When each request came, whose key it bore, which operation it was and at which endpoint, without the first so
+        many.
+        """
+        return [
+            (at, key, operation, endpoint) for at, key, operation, endpoint in self._ask(f"/senders/{after}")["senders"]
+        ]
 
     def told(self) -> list[Any]:
         """The messages that came, each with its `id`, `type` and `data`."""

@@ -101,7 +101,7 @@ class Service:
     """The ids of accepted submissions whose answer was not dropped."""
 
     counted: Counter[str] = field(default_factory=Counter)
-    senders: list[tuple[float, str, str]] = field(default_factory=list)
+    senders: list[tuple[float, str, str, str]] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)
     """The messages that came, each with its id."""
 
@@ -175,7 +175,7 @@ class Service:
     ) -> tuple[int, dict[str, Any]] | None:
         key = headers.get("authorization", "").removeprefix("Bearer ")
         if self.options.other_keys:
-            self.senders.append((anyio.current_time(), key, operation))
+            self.senders.append((anyio.current_time(), key, operation, endpoint))
         if key not in (self.options.key, *self.options.other_keys):
             return 401, {"error": "unauthorized"}
         if endpoint not in {self.options.endpoint, *self.options.others, self.options.throttled}:
@@ -227,6 +227,7 @@ class Service:
         self.jobs[job.id] = job
         self.accepted.append(asked["input"])
         self.count("accepted")
+        self.count(f"accepted at {endpoint}")
         if endpoint != options.throttled and (not options.hold or asked["input"].get("eager")):
             self.begin(job)
         if options.silent:
