@@ -6,9 +6,10 @@ Whoever has lost an endpoint may have it again, so that what was sent alone does
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from orchestrator.ledger.expressions import shard_of
+from tests.failover.database import Database
 
 _NOTE: Final = """
 CREATE SCHEMA of_tests;
@@ -19,6 +20,7 @@ CREATE FUNCTION of_tests.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 CREATE TRIGGER note AFTER INSERT OR UPDATE OF owner ON leases FOR EACH ROW EXECUTE FUNCTION of_tests.note();
 INSERT INTO of_tests.owned (shard, process) SELECT shard, name FROM leases JOIN processes ON processes.id = owner
 """
+_FORGET: Final = "DROP SCHEMA of_tests CASCADE"
 _OWNED: Final = f"""
 SELECT endpoint, process FROM endpoints JOIN of_tests.owned ON shard = {shard_of()} ORDER BY place
 """
@@ -36,16 +38,24 @@ class Sent(NamedTuple):
     endpoint: str
 
 
-async def begin_to_note(inside: Any) -> None:
-    """From now on it is noted who has what, over the connection `inside` to the database of a ledger."""
-    await inside.execute(_NOTE)
+async def begin_to_note(database: Database) -> None:
+    """From now on it is noted who has what of the ledger in the `database`."""
+    async with database.inside() as inside:
+        await inside.execute(_NOTE)
 
 
-async def owners_of(inside: Any, keys: Mapping[int, str]) -> Mapping[str, Sequence[str]]:
+async def forget(database: Database) -> None:
+    """Nothing is noted any more, and nothing of it is left: others may use the `database`."""
+    async with database.inside() as inside:
+        await inside.execute(_FORGET)
+
+
+async def owners_of(database: Database, keys: Mapping[int, str]) -> Mapping[str, Sequence[str]]:
     """With which keys the owners of each endpoint send, in their order; `keys` are those of processes, by their ids."""
     found = defaultdict[str, list[str]](list)
-    for endpoint, process in await inside.fetch(_OWNED):
-        found[endpoint].append(keys[_pid(process)])
+    async with database.inside() as inside:
+        for endpoint, process in await inside.fetch(_OWNED):
+            found[endpoint].append(keys[_pid(process)])
     return found
 
 

@@ -16,7 +16,7 @@ import anyio
 from tests.failover.balancer import balancing, free_port
 from tests.failover.database import Database
 from tests.failover.machine import SERVICE, Machine, away, key_of
-from tests.failover.owners import Sent, begin_to_note, late_in, owners_of
+from tests.failover.owners import Sent, begin_to_note, forget, late_in, owners_of
 from tests.postgres.proxy import Proxy, proxied
 from tests.system.processes import Desk, Launch, Program, Service, Verdict
 
@@ -94,8 +94,8 @@ class World:
         await away(partial(self.service.change, **known))
         first, *others = self.machines.values()
         await first.start()
-        async with self.database.inside() as inside:
-            await begin_to_note(inside)
+        await begin_to_note(self.database)
+        self.stays.push_async_callback(forget, self.database)
         for machine in others:
             await machine.start()
 
@@ -168,8 +168,8 @@ class World:
     async def late(self) -> int:
         """How many requests came of a process that had lost the endpoint, as far as they were looked at."""
         keys = {pid: key for machine in self.machines.values() for pid, key in machine.keys.items()}
-        async with self.database.inside() as inside:
-            return late_in([each for each in self.sent if each.key in self.keys], await owners_of(inside, keys))
+        owners = await owners_of(self.database, keys)
+        return late_in([each for each in self.sent if each.key in self.keys], owners)
 
     async def leave_alone(self) -> None:
         """Whoever would send now what it may not has the time to."""

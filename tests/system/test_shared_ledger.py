@@ -71,3 +71,40 @@ def test_runs_at_three_endpoints_give_the_same_files_as_in_a_file_while_one_of_t
     for each in serving[1:]:
         each.signal(signal.SIGTERM)
     assert [each.ended().exit_code for each in serving] == [0, 0, 0]
+
+
+PIPELINE = """name = "doubled"
+input = "in.jsonl"
+[stage.first]
+endpoint = "ep1"
+serverless-url = "{url}"
+[stage.second]
+step = "steps.py:twice"
+endpoint = "ep2"
+serverless-url = "{url}"
+"""
+STEPS = """
+def twice(row):
+    return [{"of": row["custom_id"], "number": number} for number in range(2)]
+"""
+FLOW_S_MAX = 20.0
+"""Whoever hears of a run only because it looks now and then takes minutes."""
+
+
+def test_a_flow_goes_on_at_once_where_the_engines_of_its_stages_and_of_its_schedule_are_in_one_process(
+    desk: Desk, services: Callable[..., Service], url: str
+) -> None:
+    service = services(finish_after_s=(0.1, 0.2), others=ENDPOINTS[1:])
+    desk.inputs(3, "in.jsonl")
+    desk.write("steps.py", STEPS)
+    desk.write("doubled.toml", PIPELINE.format(url=service.url))
+    assert desk.call("apply", "doubled.toml", "--ledger", url).exit_code == 0
+    serving = desk.start("serve", "--ledger", url, "--serverless-url", service.url, *FAST)
+    serving.until_said("schedules and flows: served by this process")
+    for number in range(2):  # the first one has engines begin, the second one finds them
+        flow = desk.start("trigger", "doubled", "--wait", "--ledger", url, within_s=FLOW_S_MAX)
+        ended = flow.ended()
+        assert ended.exit_code == 0, ended
+        assert service.counted("accepted") == (number + 1) * (3 + 6)
+    serving.signal(signal.SIGTERM)
+    assert serving.ended().exit_code == 0
