@@ -101,11 +101,12 @@ class World:
 
     async def load(self, jobs: int) -> None:
         """There is enough to send at each endpoint: at least so many jobs have not been accepted."""
-        for endpoint in ENDPOINTS:
-            accepted = await away(partial(self.service.counted, f"accepted at {endpoint}"))
-            lacking = jobs - max(0, self._jobs[endpoint] - accepted)
-            if lacking > 0:
-                await taken_in(await away(partial(self.start, *self.taking_in(lacking, endpoint))))
+        async with anyio.create_task_group() as tasks:
+            for endpoint in ENDPOINTS:
+                accepted = await away(partial(self.service.counted, f"accepted at {endpoint}"))
+                lacking = jobs - max(0, self._jobs[endpoint] - accepted)
+                if lacking > 0:
+                    tasks.start_soon(taken_in, await away(partial(self.start, *self.taking_in(lacking, endpoint))))
 
     def taking_in(self, jobs: int, endpoint: str = ENDPOINTS[0]) -> tuple[str, ...]:
         """The command that takes so many further jobs in, and follows them."""

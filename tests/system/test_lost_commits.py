@@ -13,8 +13,6 @@ from tests.system.processes import Desk, Service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-LOADED_S = 8.0
-
 
 def test_nothing_is_sent_again_until_somebody_accepts_that(
     desk: Desk, service: Service, tmp_path_factory: pytest.TempPathFactory
@@ -23,7 +21,7 @@ def test_nothing_is_sent_again_until_somebody_accepts_that(
         database = Database(server)
         await database.make()
         async with world(desk, service, database, launch=desk.launch) as there:
-            campaign = Campaign(there, LOADED_S)
+            campaign = Campaign(there)
             await there.begin()
             await campaign.meet("promoted", is_last=True)
             return await campaign.end(is_whole=False)

@@ -13,7 +13,6 @@ from tests.system.processes import Desk, Service
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-LOADED_S = 5.0
 HOOKS = {"hook_tries": 30, "hook_gap_s": 1.0}
 """A webhook is tried for longer than it takes until somebody listens again."""
 
@@ -33,7 +32,7 @@ def test_each_is_answered_and_counts_once_also_while_the_owner_stands_still(
     async def gone_through() -> Ended:
         database = Database.at(url)
         async with world(desk, service, database, launch=desk.launch, are_listening=True) as there:
-            campaign = Campaign(there, LOADED_S)
+            campaign = Campaign(there)
             await there.begin()
             await campaign.meet("stopped:8", is_last=True)
             return await campaign.end(is_whole=False)

@@ -1,4 +1,4 @@
-"""Two processes serve one ledger on a server: one works, the other one stands by and takes its place.
+"""Two processes share one ledger on a server, and one takes the place of the other where that is gone.
 
 The short form of `python -m tests.failover`.
 """
@@ -17,7 +17,6 @@ from tests.system.processes import FAST, Desk, Service, looks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-LOADED_S = 5.0
 JOBS = 20
 
 
@@ -29,12 +28,10 @@ def url(durable_databases: Databases) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("fault", ["asked", "killed", "stopped:8", "half-a-message:8"])
-def test_one_that_stands_by_takes_the_place_of_one_that_is_gone(
-    desk: Desk, service: Service, url: str, fault: str
-) -> None:
+def test_one_takes_the_place_of_another_that_is_gone(desk: Desk, service: Service, url: str, fault: str) -> None:
     async def gone_through() -> Ended:
         async with world(desk, service, Database.at(url), launch=desk.launch) as there:
-            campaign = Campaign(there, LOADED_S)
+            campaign = Campaign(there)
             await there.begin()
             await campaign.meet(fault, is_last=True)
             return await campaign.end(is_whole=False)
