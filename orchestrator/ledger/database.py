@@ -75,13 +75,17 @@ class Size(NamedTuple):
 
 
 class CommitsOfOthers(NamedTuple):
-    """Numbers that are others once other processes have committed something; our own commits leave them as they are."""
+    """Numbers that are others once other processes have committed something. Our own commits leave all as they are but
+    `signals`.
+    """
 
     all: int
     """Whatever it was."""
 
     signals: int
-    """What they have signalled: engines look, for whatever it may be."""
+    """What was signalled, on a server also by engines of this process to each other: engines look, for whatever it may
+    be.
+    """
 
     notices: int
     """Notices of webhooks, which may come many a second: inboxes look."""

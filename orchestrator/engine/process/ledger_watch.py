@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class LedgerWatch:
-    """Wakes its subscribers once when it starts, and whenever another process has signalled to look.
+    """Wakes its subscribers once when it starts, and whenever another process has signalled to look; on a server, an
+    engine of this one, too.
 
     `commits` is the ledger's `signals_of_others`; it may raise `StorageError`. `place` tells whether the ledger is
     still ours to work on.

@@ -73,9 +73,10 @@ _LEAVE: Final = (
 )
 _SIGNAL: Final = "UPDATE writers SET signals = signals + 1 WHERE id = $1"
 _NOTICES: Final = "UPDATE writers SET notices = notices + 1 WHERE id = $1"
+# Engines of one process hear of each other by signals, too.
 _OTHERS: Final = text(
-    "SELECT coalesce(sum(seq), 0)::bigint, coalesce(sum(signals), 0)::bigint, coalesce(sum(notices), 0)::bigint"
-    " FROM writers WHERE id <> :me"
+    "SELECT coalesce(sum(seq) FILTER (WHERE id <> :me), 0)::bigint, coalesce(sum(signals), 0)::bigint,"
+    " coalesce(sum(notices) FILTER (WHERE id <> :me), 0)::bigint FROM writers"
 )
 _STRUCTURE: Final = text("SELECT version_num::bigint FROM alembic_version")
 _BYTES: Final = text(

@@ -108,22 +108,25 @@ async def test_commits_of_others_are_noticed_and_our_own_are_not(connected: Open
     assert await ours.commits_of_others() > before
 
 
-async def test_what_others_signal_is_noticed_and_no_other_commit_of_theirs_nor_anything_of_ours(
+async def test_what_is_signalled_by_anybody_and_notices_of_others_are_noticed_and_no_other_commit(
     connected: OpenDatabase,
 ) -> None:
+    """Engines of one process signal to each other, too."""
     ours, theirs = connected(), connected()
     await signal(ours)
     await signal(theirs)
     _, signals, notices = await ours.commits_of_others()
     await add(theirs, "a")
-    await signal(ours)
+    await signal(ours, notices=True)
     assert (await ours.commits_of_others())[1:] == (signals, notices)
-    await signal(theirs)
+    await signal(ours)
     assert (await ours.commits_of_others())[1:] == (signals + 1, notices)
+    await signal(theirs)
+    assert (await ours.commits_of_others())[1:] == (signals + 2, notices)
     await signal(theirs, notices=True)
-    assert (await ours.commits_of_others())[1:] == (signals + 1, notices + 1)
+    assert (await ours.commits_of_others())[1:] == (signals + 2, notices + 1)
     await theirs.aclose()
-    assert (await ours.commits_of_others())[1:] == (signals + 1, notices + 1)
+    assert (await ours.commits_of_others())[1:] == (signals + 2, notices + 1)
 
 
 async def test_nothing_is_signalled_that_was_not_committed(connected: OpenDatabase) -> None:

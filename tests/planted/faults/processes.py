@@ -256,12 +256,22 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="engines of one process signal nothing to each other",
+        path="orchestrator/ledger/postgres/database.py",
+        old="coalesce(sum(signals), 0)",
+        new="coalesce(sum(signals) FILTER (WHERE id <> :me), 0)",
+        tests=(
+            "tests/ledger/postgres/test_database.py::test_what_is_signalled_by_anybody_and_notices_of_others_are_noticed_and_no_other_commit",
+            "tests/system/test_shared_ledger.py::test_a_flow_goes_on_at_once_where_the_engines_of_its_stages_and_of_its_schedule_are_in_one_process",
+        ),
+    ),
+    Fault(
         name="what a process has signalled is forgotten as it ends",
         path="orchestrator/ledger/postgres/database.py",
         old="signals = writers.signals + gone.signals",
         new="signals = writers.signals",
         tests=(
-            "tests/ledger/postgres/test_database.py::test_what_others_signal_is_noticed_and_no_other_commit_of_theirs_nor_anything_of_ours",
+            "tests/ledger/postgres/test_database.py::test_what_is_signalled_by_anybody_and_notices_of_others_are_noticed_and_no_other_commit",
         ),
     ),
     Fault(
