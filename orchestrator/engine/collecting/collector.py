@@ -164,7 +164,7 @@ class Collector:
         if isinstance(outcome, Unfinished) and job.segment:
             await self._segments.observe(job, outcome.record, sent_at)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
-            await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else now)
+            await self._act(entry, outcome, result.sent_at if isinstance(result, Answer) else sent_at)
         if job.id not in self._posted:
             self._obey_hint(entry)
         return outcome.record.status if isinstance(outcome, Terminal | Unfinished) else None

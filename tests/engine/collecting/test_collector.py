@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import anyio
+import httpx
 import msgspec
 import pytest
 
@@ -106,6 +107,22 @@ async def test_no_job_is_asked_for_later_than_its_hard_deadline_even_where_nobod
         assert len(times) >= 6
         assert times[4] == pytest.approx(25, abs=0.01)  # whatever the service wished at 503
         assert (await p.story()) == ["claimed", "accepted"]
+
+
+async def test_a_question_that_is_never_answered_tells_that_nothing_gets_through_since_it_was_asked(
+    tmp_path: Path,
+) -> None:
+    silent = Reply(after_s=30, error=httpx.ReadTimeout("nothing came"))
+    transport = Scripted(status=in_turn(IN_PROGRESS, silent))
+    async with process(tmp_path / "db", transport, settings=settings(600)) as p:
+        await p.start("dispatcher", "collector")
+        await anyio.sleep(35)
+        connectivity = p.endpoint.health.connectivity
+        asked_s = transport.times("status")[1] - transport.times("status")[0]
+        since_answer_us = p.clock.now() - connectivity.answered_at
+        assert connectivity.unreachable_us(p.clock.now()) == pytest.approx(
+            since_answer_us - asked_s * SECOND, abs=SECOND / 10
+        )
 
 
 async def test_scarce_questions_go_to_the_earliest_deadline_first(tmp_path: Path) -> None:
