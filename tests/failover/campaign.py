@@ -138,6 +138,8 @@ class Campaign:
         await fault.does(world, machine)
         after = await world.settled(SETTLED_S_MAX)
         await world.leave_alone()
+        if fault.stands_back:
+            await machine.stop()
         silence_s = max(longest(world.submissions(endpoint, began - WINDOW_S)) for endpoint in ENDPOINTS)
         senders = [
             {each.key for each in world.submissions(endpoint, began)}

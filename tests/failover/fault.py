@@ -27,6 +27,9 @@ class Fault:
     is_replaced: bool = False
     """Whether another one must own the ledger afterwards."""
 
+    stands_back: bool = False
+    """Whether its process takes nothing for a while afterwards: another one begins in its place."""
+
     lasts_s: float = 0.0
     """For how long, where others can send meanwhile."""
 

@@ -68,6 +68,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "no-service:60": Fault(
         does=swallowed(60, ledger=False, service=True),
         is_replaced=True,
+        stands_back=True,
         silence_s_max=NO_ANSWER_S + FLIGHT_S + SILENCE_S_MAX,
         lasts_s=60,
     ),
