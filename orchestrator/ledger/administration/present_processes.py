@@ -69,7 +69,7 @@ class PresentProcesses(msgspec.Struct, frozen=True, kw_only=True):
         self,
         ledger: str,
         lacks: Sequence[LackShown] = (),
-        lacking: Mapping[int, Mapping[int, str]] = MappingProxyType({}),
+        lacking: Mapping[int, Mapping[int, str]] = NOTHING_LACKING,
     ) -> LedgerProcesses:
         """What people are shown of them, and of what those lack: to serve runs, and, by their numbers, which of the
         processes are `lacking` what to serve which shards.
