@@ -44,6 +44,11 @@ def _for_all(lasts_s: float, does: Callable[[float], Act], *, weight: float = 1.
     return Fault(does=does(lasts_s), silence_s_max=lasts_s + SILENCE_S_MAX, weight=weight)
 
 
+def _unanswered(fate: AtCommit) -> Fault:
+    """The server has not answered one commit, and its line seems to be there."""
+    return Fault(does=at_commit(fate, 1), silence_s_max=ANSWERED_S + SILENCE_S_MAX, lasts_s=ANSWERED_S)
+
+
 FAULTS: Final[Mapping[str, Fault]] = {
     "killed": Fault(does=killed, is_replaced=True, weight=3),
     "power-cut": Fault(does=without_power, is_replaced=True, weight=3),
@@ -64,7 +69,9 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "held:12": Fault(does=held(12), is_replaced=True, lasts_s=12),
     "no-ledger:20": Fault(does=swallowed(20, ledger=True, service=False), is_replaced=True, lasts_s=20),
     # It waits for answers for as long as usual.
-    "no-service:20": Fault(does=swallowed(20, ledger=False, service=True), silence_s_max=NO_ANSWER_S + SILENCE_S_MAX),
+    "no-service:20": Fault(
+        does=swallowed(20, ledger=False, service=True), silence_s_max=NO_ANSWER_S + SILENCE_S_MAX, lasts_s=NO_ANSWER_S
+    ),
     "no-service:60": Fault(
         does=swallowed(60, ledger=False, service=True),
         is_replaced=True,
@@ -77,8 +84,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "commit-unanswered": Fault(does=at_commit(AtCommit.UNANSWERED, 3)),
     "commit-late": Fault(does=at_commit(AtCommit.LATE, 3)),
     # The line is found to be dead once an answer has not come for long, while beats go on over another one.
-    "commit-swallowed": Fault(does=at_commit(AtCommit.SWALLOWED, 1), silence_s_max=ANSWERED_S + SILENCE_S_MAX),
-    "answer-swallowed": Fault(does=at_commit(AtCommit.ANSWER_SWALLOWED, 1), silence_s_max=ANSWERED_S + SILENCE_S_MAX),
+    "commit-swallowed": _unanswered(AtCommit.SWALLOWED),
+    "answer-swallowed": _unanswered(AtCommit.ANSWER_SWALLOWED),
     "clock:+1h": Fault(does=clock_off(HOUR_S), is_replaced=True),
     "clock:-1h": Fault(does=clock_off(-HOUR_S), is_replaced=True),
     "clock-steps": Fault(does=clock_steps),
