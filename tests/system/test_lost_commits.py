@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.failover.campaign import Campaign, Ended
+from tests.failover.campaign import BESIDE_OTHERS, Campaign, Ended
 from tests.failover.database import Database
 from tests.failover.world import world
 from tests.postgres.server import server_url
@@ -21,7 +21,7 @@ def test_nothing_is_sent_again_until_somebody_accepts_that(
         database = Database(server)
         await database.make()
         async with world(desk, service, database, launch=desk.launch) as there:
-            campaign = Campaign(there)
+            campaign = Campaign(there, BESIDE_OTHERS)
             await there.begin()
             await campaign.meet("promoted", is_last=True)
             return await campaign.end(is_whole=False)

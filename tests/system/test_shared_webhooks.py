@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import anyio
 import pytest
 
-from tests.failover.campaign import Campaign, Ended
+from tests.failover.campaign import BESIDE_OTHERS, Campaign, Ended
 from tests.failover.database import Database
 from tests.failover.world import world
 from tests.postgres.databases import Databases
@@ -32,7 +32,7 @@ def test_each_is_answered_and_counts_once_also_while_the_owner_stands_still(
     async def gone_through() -> Ended:
         database = Database.at(url)
         async with world(desk, service, database, launch=desk.launch, are_listening=True) as there:
-            campaign = Campaign(there)
+            campaign = Campaign(there, BESIDE_OTHERS)
             await there.begin()
             await campaign.meet("stopped:8", is_last=True)
             return await campaign.end(is_whole=False)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import anyio
 import pytest
 
-from tests.failover.campaign import Campaign, Ended
+from tests.failover.campaign import BESIDE_OTHERS, Campaign, Ended
 from tests.failover.database import Database
 from tests.failover.world import world
 from tests.postgres.databases import Databases
@@ -31,7 +31,7 @@ def url(durable_databases: Databases) -> Iterator[str]:
 def test_one_takes_the_place_of_another_that_is_gone(desk: Desk, service: Service, url: str, fault: str) -> None:
     async def gone_through() -> Ended:
         async with world(desk, service, Database.at(url), launch=desk.launch) as there:
-            campaign = Campaign(there)
+            campaign = Campaign(there, BESIDE_OTHERS)
             await there.begin()
             await campaign.meet(fault, is_last=True)
             return await campaign.end(is_whole=False)
