@@ -19,7 +19,6 @@ from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.ledger.holder_text import call_machine
 from orchestrator.settings import command_flags
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
@@ -129,6 +128,8 @@ async def serve(
 
 def name_machine(flags: Flags) -> None:
     """The machine of this process is called as the flags say, if they do. Raises `UsageError`."""
+    from orchestrator.ledger.holder_text import call_machine
+
     if (text := flags.get(command_flags.MACHINE.key)) is not None:
         try:
             call_machine(command_flags.MACHINE.value_type.read((text,)))

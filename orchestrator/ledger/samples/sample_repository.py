@@ -209,7 +209,7 @@ class Samples(Repository):
             if error is None:
                 then(sampled[0])
 
-        await self._access.shared.write(block, committed)
+        await self._access.alone.write(block, committed)
 
     async def of_run(self, run: int, since: int, until: int) -> SampledTime[RunSample]:
         """How a run stood between these times."""
