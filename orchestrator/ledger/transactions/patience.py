@@ -51,6 +51,9 @@ class Patience:
         self._waiting = 0
         self._began_s = 0.0
         self._is_over = False
+        self._was_reached = False
+        """Whether anybody could use it since it was first waited for, and nobody has lost patience."""
+
         self._until_s = math.inf
         self._look = anyio.Event()
         """Set where a pause is to end: who waits looks at once."""
@@ -87,9 +90,10 @@ class Patience:
                     error = latest
                     self._begin(error)
                 else:
-                    self._is_over = True
+                    self._is_over = self._was_reached = True
                     self._end_pauses()
                     return done
+            self._was_reached = False
             raise error
         finally:
             self._waiting -= 1
@@ -114,6 +118,7 @@ class Patience:
         if self._is_over:
             self._is_over, self._began_s = False, anyio.current_time()
         if self.trouble is None:
+            self._was_reached = False
             lasts_us = round((anyio.current_time() - self._began_s) * SECOND_US)
             self.trouble = Trouble(self._clock.now() - lasts_us, error)
             self._tell()
@@ -122,7 +127,7 @@ class Patience:
         """Nobody waits any more: the ledger can be used, or all have lost their patience."""
         if not self._waiting and self.trouble is not None:
             self.trouble = None
-            if self._is_over:
+            if self._was_reached:
                 self._tell()
 
     def _end_pauses(self) -> None:

@@ -122,3 +122,16 @@ async def test_who_is_cancelled_waits_no_more() -> None:
     with anyio.move_on_after(10.0):
         await one.again(FIRST, away_until(math.inf))
     assert (running_loop().time(), one.trouble, len(told)) == (10.0, None, 1)
+
+
+async def test_that_it_is_over_is_told_also_where_one_who_still_waits_is_cancelled() -> None:
+    """Somebody's line may be the last to come back, and the work be done by then."""
+    one, told = patience()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.again, FIRST, away_until(math.inf))
+        assert await one.again(FIRST, away_until(30.0)) == "done"
+        await anyio.sleep(60.0)
+        assert len(told) == 1
+        tasks.cancel_scope.cancel()
+    assert told[1:] == [None]
