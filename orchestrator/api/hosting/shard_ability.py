@@ -5,7 +5,7 @@ and go.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,6 @@ RETRY_S: Final = 1.0
 LOADED_S_MAX: Final = 10.0
 """How long people's code may take until it is loaded; what takes longer is loaded by whoever serves the run."""
 
-
 NO_PIPELINES: Final = "it was told to leave them to others"
 
 
@@ -44,6 +43,9 @@ class ShardAbility:
     process: EngineProcess
     takes_pipelines: bool
     _needs: ShardNeeds = field(init=False, default_factory=ShardNeeds)
+    _runs: Mapping[int, Sequence[int]] = field(init=False, default_factory=dict)
+    """Those of each shard where anything is to be done."""
+
     _why: dict[int, str | None] = field(init=False, default_factory=dict)
     """What is lacking to serve each run, by its number; None where nothing is."""
 
@@ -54,7 +56,10 @@ class ShardAbility:
 
     def needs_are(self, needs: ShardNeeds) -> None:
         """That is to be done now."""
+        if needs is self._needs:
+            return
         self._needs = needs
+        self._runs = needs.runs_of_shards()
         if not all(run in self._why for run in needs.runs):
             self._changed.set()
 
@@ -64,22 +69,21 @@ class ShardAbility:
             return Ability.NEVER
         if self._lacks(shard) is not None:
             return Ability.LACKS
-        is_known = self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs(shard))
+        is_known = (
+            self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs.get(shard, ()))
+        )
         return Ability.SERVES if is_known else Ability.UNKNOWN
 
     @property
     def lacks(self) -> dict[int, str]:
         """What is lacking, by the numbers of the shards."""
-        found = {shard: self._lacks(shard) for shard in sorted({KEEPERS, *self._needs.shards})}
+        found = {shard: self._lacks(shard) for shard in sorted({KEEPERS, *self._runs})}
         return {shard: why for shard, why in found.items() if why is not None}
 
     def _lacks(self, shard: int) -> str | None:
         if shard == KEEPERS:
             return self._why_not_keeper if self.takes_pipelines else NO_PIPELINES
-        return next((why for run in self._runs(shard) if (why := self._why.get(run)) is not None), None)
-
-    def _runs(self, shard: int) -> Iterable[int]:
-        return (run for place in self._needs.of(shard) for run in place.runs)
+        return next((why for run in self._runs.get(shard, ()) if (why := self._why.get(run)) is not None), None)
 
     async def serve(self) -> None:
         """Finds it out, until cancelled."""

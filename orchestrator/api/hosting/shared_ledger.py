@@ -106,7 +106,7 @@ class SharedLedger:
         )
         self._bids.stands_back = self._reach.stands_back(others)
         self.news.hands_over(unreached, needs)
-        self.news.lacks(self.ability.lacks, needs)
+        self.news.lacks(self.process.lacks, needs)
         return shard_duties(
             me,
             self._bids,

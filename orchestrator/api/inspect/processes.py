@@ -11,7 +11,7 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.administration.present_processes import PresentProcesses
 from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.holder_text import who_and_since
-from orchestrator.ledger.runs.heartbeats import Heartbeat
+from orchestrator.ledger.runs.heartbeats import Heartbeat, at_work
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.views.processes import LackShown, LedgerProcesses, ProcessShown
 
@@ -24,14 +24,13 @@ async def processes(ledger: LedgerAddress, dependencies: Dependencies | None = N
     given = dependencies or Dependencies()
     async with read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         present = None if opened.server is None else await observed_processes(opened.server, within_s=BEAT_S)
-        held_by = await opened.holder()
         if present is not None:
-            said = await opened.runs.heartbeats.all()
-            beats = [each for each in said if each.is_fresh(opened.now())]
-            heard = present.heard({each.epoch: each.beaten_at for each in beats})
-            lacking = {each.epoch: each.report.lacks for each in beats}
-            return heard.shown(str(ledger), await _lacks(opened, beats), lacking)
-        beats = list(await opened.beats_at_work(held_by))
+            heard = at_work(await opened.runs.heartbeats.all(), opened.now(), since=0)  # also who has nothing
+            lacking = {each.epoch: each.report.lacks for each in heard}
+            present = present.heard({each.epoch: each.beaten_at for each in heard})
+            return present.shown(str(ledger), await _lacks(opened, heard), lacking)
+        held_by = await opened.holder()
+        beats = await opened.beats_at_work(held_by)
         lacks = await _lacks(opened, beats)
         return LedgerProcesses(ledger=str(ledger), processes=tuple(await _of_file(opened, held_by, beats)), lacks=lacks)
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.api.foreground.tick import Ticked  # at run time `--help` would pay for it
     from orchestrator.batch_api.batch_api_listener import BatchApi
 
+T = TypeVar("T")
 
 Apply = Annotated[
     list[Path] | None,
@@ -62,8 +63,8 @@ def at_engine(
 
 def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
     """The Batch API that the flags ask for, if any, which has its address. Raises `UsageError`."""
-    text = flags.get(command_flags.BATCH_API.name)
-    if text is None:
+    address = read_flag(flags, command_flags.BATCH_API)
+    if address is None:
         return None
     from orchestrator.batch_api.batch_api_listener import BatchApi
     from orchestrator.settings.batch_api.batch_api_settings import BATCH_API, BatchApiSettings
@@ -71,11 +72,16 @@ def batch_api_of(flags: Flags, environ: Mapping[str, str]) -> "BatchApi | None":
 
     settings = choose(flags, environ, BATCH_API).build(BatchApiSettings)
     models = read_models(flags.get(command_flags.CONFIG.name), environ)
-    try:
-        address = command_flags.BATCH_API.value_type.read((text,))
-    except UsageError as error:
-        raise UsageError(f"{command_flags.BATCH_API}: {error}") from None
     return BatchApi(address, settings, models, environ)
+
+
+def read_flag(flags: Flags, flag: Setting[T]) -> T | None:
+    """What was given with `flag`, which only the command line has; None: nothing. Raises `UsageError`."""
+    text = flags.get(flag.name)
+    try:
+        return None if text is None else flag.value_type.read((text,))
+    except (UsageError, ValueError) as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 @at_engine(
@@ -130,11 +136,8 @@ def name_machine(flags: Flags) -> None:
     """The machine of this process is called as the flags say, if they do. Raises `UsageError`."""
     from orchestrator.ledger.holder_text import call_machine
 
-    if (text := flags.get(command_flags.MACHINE.key)) is not None:
-        try:
-            call_machine(command_flags.MACHINE.value_type.read((text,)))
-        except ValueError as error:
-            raise UsageError(f"{command_flags.MACHINE}: {error}") from None
+    if (name := read_flag(flags, command_flags.MACHINE)) is not None:
+        call_machine(name)
 
 
 def duration_us(text: str) -> int:

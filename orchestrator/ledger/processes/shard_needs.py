@@ -87,6 +87,14 @@ class ShardNeeds(NamedTuple):
         """The runs for which anything is to be done."""
         return {run for place in self.places for run in place.runs}
 
+    def runs_of_shards(self) -> dict[int, list[int]]:
+        """The runs of each shard where anything is to be done."""
+        found: dict[int, list[int]] = {}
+        for place in self.places:
+            if place.is_needed:
+                found.setdefault(place.shard, []).extend(place.runs)
+        return found
+
     def of(self, shard: int) -> list[ShardPlace]:
         """The endpoints that are in `shard`."""
         return [place for place in self.places if place.shard == shard]
