@@ -48,7 +48,10 @@ class Engine:
         """Who hears of the steps of each transaction that are in the scope."""
 
         self.news = Subscribers()
-        """Who is woken when another process may have committed something."""
+        """Who is woken when another process has signalled to look."""
+
+        self.commits = Subscribers()
+        """Who is woken when another process has committed anything."""
 
         self.endpoints = EndpointRegistry(process, scope, self.groups, self.steps)
         self.inbox = WebhookInbox(
@@ -173,6 +176,7 @@ class Engine:
             host=self.host,
             steps=self.steps,
             news=self.news,
+            commits=self.commits,
             wake_others=lambda: self.process.wake_others(self),
             commands=self.commands,
             files=files,

@@ -43,6 +43,7 @@ class FlowWork:
     host: RunHost
     steps: StepSubscribers
     news: Subscribers
+    commits: Subscribers
     wake_others: Callable[[], None]
     commands: CommandDesk
     files: FlowFiles
@@ -100,6 +101,7 @@ class FlowWork:
         self.steps.add_of_all(self.run_notifier.on_steps)
         self.commands.ticks(self.scheduler.tick)
         self.news.add(self._stage_runs.on_change)
+        self.commits.add(self._stage_runs.on_change)
         self.news.add(self.scheduler.on_change)
         self.news.add(self.run_notifier.on_change)
         for part in self._parts:

@@ -16,14 +16,12 @@ from orchestrator.ledger.runs.runs import Run
 log = logging.getLogger(__name__)
 
 GATHER_S: Final = 0.25
-"""Between two looks, and between two questions whether others have committed: what has happened meanwhile is seen by
-one.
-"""
+"""Between two looks: what has happened meanwhile is seen by one."""
 
 
 class RunsElsewhere:
-    """Of one engine, which hears by `on_change` of what others of its process do. What other processes commit is
-    noticed here, as long as any run is followed: steps are signalled to nobody. `looked` is called after a look at any.
+    """Of one engine, which hears by `on_change` that others may have done something. `looked` is called after a look at
+    any.
     """
 
     def __init__(self, ledger: Ledger, looked: Callable[[], None]) -> None:
@@ -31,9 +29,6 @@ class RunsElsewhere:
         self._looked = looked
         self._followed: dict[int, RunElsewhere] = {}
         self._wakeup = Wakeup()
-        self._is_due = False
-        self._commits: int | None = None
-        """As it was found last how much others have committed."""
 
     def of(self, run: int) -> RunElsewhere | None:
         """The run of that number, if it is followed."""
@@ -45,7 +40,7 @@ class RunsElsewhere:
             found = RunElsewhere(self._ledger, run)
             await found.look()
             self._followed[run.id] = found
-            self._wakeup.wake()
+            self._wakeup.wake()  # of what came meanwhile it has not heard
         return found
 
     def leave(self, run: int) -> None:
@@ -54,7 +49,6 @@ class RunsElsewhere:
 
     def on_change(self) -> None:
         """Something may be different of any of them."""
-        self._is_due = True
         if self._followed:
             self._wakeup.wake()
 
@@ -62,21 +56,11 @@ class RunsElsewhere:
         """Goes on until cancelled."""
         task_status.started()
         while True:
-            if not self._followed:
-                await self._wakeup.wait(SELDOM_S)
-            is_due, self._is_due = self._is_due, False
-            if self._followed and (is_due or await self._have_others_committed()):
+            await self._wakeup.wait(SELDOM_S)
+            if self._followed:
                 await self._look()
                 self._looked()
             await anyio.sleep(GATHER_S)
-
-    async def _have_others_committed(self) -> bool:
-        try:
-            before, self._commits = self._commits, await self._ledger.commits_of_others()
-        except StorageError as error:  # who watches the ledger for others warns of it
-            log.info("whether runs that are followed have changed is unknown: %s", error)
-            return False
-        return before != self._commits
 
     async def _look(self) -> None:
         for number, run in list(self._followed.items()):

@@ -38,6 +38,7 @@ class EngineAtWork(Protocol):
 
     steps: StepSubscribers
     news: Subscribers
+    commits: Subscribers
     inbox: WebhookInbox
 
     @property
@@ -112,6 +113,7 @@ class EngineProcess:
         self.ledger.writer.subscribe(engine.steps.tell)
         self.watch.subscribers.add(engine.news.wake)
         self.watch.inboxes.add(engine.inbox.look)
+        self.watch.followers.add(engine.commits.wake)
         self.desk.add(engine.inbox)
         try:
             yield
@@ -120,6 +122,7 @@ class EngineProcess:
             self.ledger.writer.subscribers.remove(engine.steps.tell)
             self.watch.subscribers.remove(engine.news.wake)
             self.watch.inboxes.remove(engine.inbox.look)
+            self.watch.followers.remove(engine.commits.wake)
             self.desk.remove(engine.inbox)
 
     def wake_others(self, engine: EngineAtWork) -> None:

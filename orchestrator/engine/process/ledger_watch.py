@@ -52,6 +52,9 @@ class LedgerWatch:
         self.inboxes = Subscribers()
         """Who is woken when there may be notices."""
 
+        self.followers = Subscribers()
+        """Who is woken by whatever other processes commit: steps are signalled to nobody."""
+
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Watches until cancelled. A ledger that cannot be read now is asked again."""
         known: CommitsOfOthers | None = None
@@ -69,6 +72,8 @@ class LedgerWatch:
                 is_told = False
                 # the first time, too: what was committed before we knew the numbers
                 before, known = known, commits
+                if before is None or commits.all != before.all:
+                    self.followers.wake()
                 if before is None or commits.notices != before.notices:
                     self.inboxes.wake()
                 if before is None or commits.signals != before.signals:
