@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from orchestrator.ledger.expressions import shard_of
 from tests.failover.database import Database
+from tests.postgres.succession import Succession
 
 _NOTE: Final = """
 CREATE SCHEMA of_tests;
@@ -69,11 +70,5 @@ def late_in(sent: Iterable[Sent], owners: Mapping[str, Sequence[str]]) -> int:
     """How many of these requests, in their order, came of one whose successor had sent at the same endpoint, or that never
     had it.
     """
-    late, latest = 0, defaultdict[str, int](int)
-    for each in sent:
-        known = owners.get(each.endpoint, ())
-        if each.key in known[latest[each.endpoint] :]:
-            latest[each.endpoint] = known.index(each.key, latest[each.endpoint])
-        else:
-            late += 1
-    return late
+    succession = Succession()
+    return sum(not succession.may_send(each.key, each.endpoint, owners.get(each.endpoint, ())) for each in sent)

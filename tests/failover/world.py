@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -138,7 +139,8 @@ class World:
 
     def submissions(self, endpoint: str, since: float = 0.0) -> list[Sent]:
         """The submissions there that came from that moment on, in order, as far as they were looked at."""
-        return [each for each in self.sent if (each.operation, each.endpoint) == ("run", endpoint) and each.at >= since]
+        latest = takewhile(lambda each: each.at >= since, reversed(self.sent))
+        return [each for each in latest if (each.operation, each.endpoint) == ("run", endpoint)][::-1]
 
     async def settled(self, within_s: float, *, is_shared: bool = False) -> Mapping[str, Machine] | None:
         """The machine that sends at each endpoint, once that has lasted for a while; `is_shared`: and each machine sends

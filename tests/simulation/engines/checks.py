@@ -1,7 +1,6 @@
 """What must be true of several engines that share a ledger, whatever has befallen them."""
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
@@ -9,6 +8,7 @@ from typing import Final
 import httpx
 
 from orchestrator.units import SECOND_US
+from tests.postgres.succession import Succession
 from tests.simulation.books import Books
 from tests.simulation.command_checks import WORKED_US
 from tests.simulation.engines.facts import EVERY_US, Sent
@@ -28,15 +28,15 @@ def nobody_sends_after_a_successor(facts: Facts, _books: Books) -> Iterator[str]
     """
     if facts.engines is None:
         return
-    owners = _Owners(facts)
-    latest: defaultdict[tuple[str, bool], int] = defaultdict(int)
+    owners, succession = _Owners(facts), Succession()
     for sent in facts.engines.sent:
         is_own, known = owners.of(sent)
-        number = latest[sent.place, is_own]
-        if sent.process in known[number:]:
-            latest[sent.place, is_own] = known.index(sent.process, number)
-        elif sent.process in known:
-            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, after {known[number]} had"
+        place = (sent.place, is_own)
+        if succession.may_send(sent.process, place, known):
+            continue
+        if sent.process in known:
+            latest = succession.latest(place, known)
+            yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, after {latest} had"
         else:
             yield f"{sent.process} sent a {sent.operation} to {sent.place} at {sent.at}, and never owned it"
 
