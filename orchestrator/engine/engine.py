@@ -193,6 +193,10 @@ class Engine:
     async def finish(self) -> None:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
         await self.maintenance.finish(self.inbox)
+        await self.tell()
+
+    async def tell(self) -> None:
+        """Sends what is owed of runs by now to those who want to hear of them, for a while. Inside `working`."""
         if self._flow_work is not None:
             await self._flow_work.run_notifier.finish()
 

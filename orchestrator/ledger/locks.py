@@ -33,16 +33,20 @@ async def sharing_ledger(
     stands_by: StandsBy,
     connect: "AnyConnect | None" = None,
     here: "ThisProcess | None" = None,
+    is_for_run: bool = False,
 ) -> AsyncIterator["ShardOwner"]:
-    """This process, or the one `here`, is one of those that work on the ledger while the block runs. Where it is to be
-    brought to this program's schema first, whoever works on it is waited for; `stands_by` is called with that one.
+    """This process, or the one `here`, is one of those that work on the ledger while the block runs; `is_for_run`: for
+    one run of its own (see `LedgerSite.is_served`). Where the ledger is to be brought to this program's schema first,
+    whoever works on it is waited for; `stands_by` is called with that one.
 
     Raises `LedgerBusyError` where there are too many, and `UsageError` where nobody can.
     """
     from orchestrator.ledger.sites.shared_site import sharing_server  # noqa: PLC0415  with it comes what few need
 
     given: Any = connect
-    async with sharing_server(ledger, doing=doing, stands_by=stands_by, connect=given, here=here) as owner:
+    async with sharing_server(
+        ledger, doing=doing, stands_by=stands_by, connect=given, here=here, is_for_run=is_for_run
+    ) as owner:
         yield owner
 
 

@@ -1,7 +1,8 @@
 """One run in the foreground: taken in, served until it has its outcomes, written to its files, and summed up.
 
 It is served here, or, where another process works on the ledger already, by that one: then this process follows, shows
-and writes the same, and goes on in its place should it end.
+and writes the same, and goes on in its place should it end. A ledger on a server is shared: there the run is followed
+always, and its part of the ledger is served here where nobody else does (`RunShare`).
 """
 
 from contextlib import AsyncExitStack
@@ -14,6 +15,7 @@ from orchestrator.api.foreground.forecast_line import outlook, tell_after_canary
 from orchestrator.api.foreground.run_files import RunFiles
 from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.foreground.run_log import LogBook
+from orchestrator.api.foreground.run_share import RunShare, run_share
 from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_up
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
 from orchestrator.api.hosting.follower import FollowedRun, followed_run, served_by
@@ -29,6 +31,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot, Summary
 
@@ -59,7 +62,10 @@ class Foreground:
         """Serves the run, or has it served by the process that works on the ledger, to its end."""
         async with anyio.create_task_group() as around:
             async with AsyncExitStack() as held:
-                if await self._host.take_lock_or_find(held):
+                if isinstance(self._host.path, LedgerUrl):
+                    await self._host.make_ledger()
+                    summary = await self._beside(held, around)
+                elif await self._host.take_lock_or_find(held):
                     summary = await self._serve(around)
                 else:
                     summary = await self._beside(held, around)
@@ -131,10 +137,12 @@ class Foreground:
             followed = await followed_run(ledger, run, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
-            async with anyio.create_task_group() as joining:
-                joining.start_soon(self._join, followed, ledger, settings, around, joining)
+            async with run_share(host, followed) as share, anyio.create_task_group() as joining:
                 try:
-                    takes_over = await self._follow(followed, ledger, held)
+                    if isinstance(host.path, LedgerUrl):
+                        await share.begin_where_nobody_serves()
+                    joining.start_soon(self._join, followed, share, settings, around, joining)
+                    takes_over = await self._follow(followed, share, held)
                     summary = await (self._serve(around) if takes_over else self._leave(followed, ledger))
                 except StorageError:
                     self.so_far = self.so_far or await self._cut_short(ledger)
@@ -145,28 +153,32 @@ class Foreground:
     async def _join(
         self,
         followed: FollowedRun,
-        ledger: Ledger,
+        share: RunShare,
         settings: run_settings.RunSettings,
         around: TaskGroup,
         joining: TaskGroup,
     ) -> None:
         """Takes in the input, and has the run served by whoever works."""
+        ledger, advice = followed.ledger, self._refusal_advice
         await followed.look()
-        webhook_bytes, advice = followed.report.webhook_bytes, self._refusal_advice
         await self._intake.take_in(
-            ledger, self._request, followed.run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
+            ledger, self._request, followed.run, settings, webhook_bytes=share.webhook_bytes, refusal_advice=advice
         )
         if self._host.engine is None:
             acknowledged = await followed.ask()
             await followed.look()
-            start_and_stop_texts.say_joined(self._console, followed.run.name, acknowledged)
+            if not share.is_begun:
+                start_and_stop_texts.say_joined(self._console, followed.run.name, acknowledged)
+            elif told := await outlook(ledger, followed.run, settings, self._request.connection):
+                self._console.info(f"{followed.run.name}: {told}")
             self._under_way(around, joining, ledger, followed.run, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)
             self._console.ready()
 
-    async def _follow(self, followed: FollowedRun, ledger: Ledger, held: AsyncExitStack) -> bool:
+    async def _follow(self, followed: FollowedRun, share: RunShare, held: AsyncExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
+        ledger = followed.ledger
 
         def is_left() -> bool:
             if followed.is_told_to_stop:
@@ -176,7 +188,11 @@ class Foreground:
         async with anyio.create_task_group() as following:
             following.start_soon(followed.serve)
             following.start_soon(self._warn_when_stopped, followed)
-            takes_over = await self._host.take_place(held, ledger, is_left)
+            if isinstance(self._host.path, LedgerUrl):
+                takes_over = False
+                await share.serve_until(is_left)
+            else:
+                takes_over = await self._host.take_place(held, ledger, is_left)
             following.cancel_scope.cancel()
         await followed.look()  # whoever has ended may have finished the run
         if is_left() or not takes_over:
@@ -210,7 +226,8 @@ class Foreground:
         """The run, made if it is new, and its settings from now on."""
         if self._standing is not None:
             self._is_called((await as_it_is(ledger, self._standing.run)).name)
-        run, settings = await self._intake.found(ledger, self._request, alone=self._host.engine is not None)
+        is_alone = self._host.engine is not None or await ledger.holder() is None
+        run, settings = await self._intake.found(ledger, self._request, alone=is_alone)
         self._is_called(run.name)  # the beginning of it may be given
         return run, settings
 

@@ -99,7 +99,8 @@ class FollowedRun(RunElsewhere):
     async def hears(self, beat: Heartbeat) -> None:
         """The process that serves it has said something else, or another one serves it by now."""
         if beat.began_at != self.beat.began_at:
-            self._sent_before = totals(beat.report) if self.beat is NOBODY else Counter()
+            is_of_others = self.beat is NOBODY and beat.process != process_name()
+            self._sent_before = totals(beat.report) if is_of_others else Counter()
         await super().hears(beat)
         self._heard_at, self._is_silent = self.ledger.now(), False
         await self._ask_anew()

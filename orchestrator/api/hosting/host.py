@@ -24,7 +24,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, LedgerUnavailableError
-from orchestrator.ledger import Ledger, is_ready, refuse_abandoned
+from orchestrator.ledger import Ledger, is_ready, open_ledger, refuse_abandoned
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -65,6 +65,11 @@ class Host:
     and for a file, which people mend, not at all: they see the work end.
     """
 
+    run: int | None = None
+    """The run for which alone it is there, of a ledger that others may share. Whoever follows that run tells people how
+    it and the ledger stand.
+    """
+
     engine: Engine | None = None
     """The engine, once it is open."""
 
@@ -93,6 +98,19 @@ class Host:
                 return True
             await self._pause()
 
+    async def make_ledger(self) -> None:
+        """Makes the ledger, or brings it to this program's schema, where neither is done. Raises `LedgerBusyError`
+        where another process works on it with an older program.
+        """
+        if await is_ready(self.path, connect=self.dependencies.connect_to(self.path)):
+            return
+        async with AsyncExitStack() as held:
+            if await self.take_lock_or_find(held):
+                given = self.dependencies
+                connect, here = given.connect_to(self.path), given.here
+                async with open_ledger(self.path, clock=given.clock, connect=connect, boot=given.boot, here=here):
+                    pass
+
     async def take_place(self, held: AsyncExitStack, ledger: Ledger, is_left: Callable[[], bool]) -> bool:
         """Takes the lock into `held` as soon as nobody has it any more. Returns False once `is_left` holds before.
 
@@ -120,7 +138,8 @@ class Host:
         """From now on `ledger`, which may be open beside another process, is waited for where it cannot be used."""
         usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
         ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
-        start_and_stop_texts.say_when_away(self.console, ledger)
+        if self.run is None:
+            start_and_stop_texts.say_when_away(self.console, ledger)
 
     async def hurry_when_asked(self, ledger: Ledger) -> None:
         """Once `stop` is set it is waited for no longer than for requests in flight."""
@@ -169,7 +188,8 @@ class Host:
     async def stop_when_asked(self, process: EngineProcess) -> None:
         """Once `stop` is set all engines of `process` stop."""
         await self.stop.wait()
-        self.console.info(start_and_stop_texts.STOPPING)
+        if self.run is None:
+            self.console.info(start_and_stop_texts.STOPPING)
         process.stop()
 
     async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:

@@ -38,10 +38,13 @@ NO_PIPELINES: Final = "it was told to leave them to others"
 
 @dataclass(kw_only=True, eq=False)
 class ShardAbility:
-    """Of one `process`. Unless it `takes_pipelines` it leaves schedules and flows to others."""
+    """Of one `process`. Unless it `takes_pipelines` it leaves schedules and flows to others; where it is there for
+    `only` one run, all but the shard of that, as long as there is anybody else.
+    """
 
     process: EngineProcess
     takes_pipelines: bool
+    only: int | None = None
     _needs: ShardNeeds = field(init=False, default_factory=ShardNeeds)
     _runs: Mapping[int, Sequence[int]] = field(init=False, default_factory=dict)
     """Those of each shard where anything is to be done."""
@@ -67,7 +70,7 @@ class ShardAbility:
         """What can be done with that shard."""
         if shard == KEEPERS and not self.takes_pipelines:
             return Ability.NEVER
-        if self._lacks(shard) is not None:
+        if self._lacks(shard) is not None or not (self.only is None or self.only in self._runs.get(shard, ())):
             return Ability.LACKS
         is_known = (
             self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs.get(shard, ()))
@@ -112,6 +115,11 @@ class ShardAbility:
             self._is_keeper_known = True
             self._due_s = anyio.current_time() + CHECK_EVERY_S
 
+    async def check(self, run: Run) -> None:
+        """Raises `UsageError` where results of `run` cannot be judged here."""
+        if (why := await self._unjudged(run.settings)) is not None:
+            raise UsageError(why)
+
     async def _lacking(self, run: Run) -> str | None:
         try:
             self.process.services.check_reach(run)
@@ -121,10 +129,13 @@ class ShardAbility:
         named = [name for name in run.settings.allow_env if not name.endswith("*") and not environ.get(name)]
         if named:
             return f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} not set"
-        if run.settings.schema is None and run.settings.check is None:
+        return await self._unjudged(run.settings)
+
+    async def _unjudged(self, settings: RunSettings) -> str | None:
+        if settings.schema is None and settings.check is None:
             return None
         with anyio.move_on_after(LOADED_S_MAX):
-            return await to_thread.run_sync(self._why_not_judged, run.settings, abandon_on_cancel=True)
+            return await to_thread.run_sync(self._why_not_judged, settings, abandon_on_cancel=True)
         return None
 
     def _why_not_judged(self, settings: RunSettings) -> str | None:

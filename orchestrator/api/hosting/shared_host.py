@@ -1,6 +1,6 @@
 """One of several processes that serve a ledger on a server: joins them, works, and, declared dead, joins them again."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -20,6 +20,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.process.engine_process import open_process
 from orchestrator.engine.process.stop_watch import StopWatch
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import DeposedError, LedgerBusyError, leading
 from orchestrator.ledger import sharing_ledger
 from orchestrator.ledger.processes.shard_owner import ShardOwner
@@ -27,9 +28,16 @@ from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.units import SECOND_US
 
 
-async def serve_shared(host: Host, alongside: Alongside | None, *, takes_pipelines: bool) -> None:
+async def serve_shared(
+    host: Host,
+    alongside: Alongside | None = None,
+    *,
+    takes_pipelines: bool = True,
+    at_work: Callable[[SharedLedger | None], None] = lambda _: None,
+) -> None:
     """Serves a part of the ledger of `host`, with what is `alongside`, until it is stopped. Schedules and flows are
-    none of it unless it `takes_pipelines`.
+    none of it unless it `takes_pipelines`. `at_work` is called each time the process has come to be one of those that
+    serve the ledger, and listens; and with None once it is none any more.
 
     Raises `LedgerBusyError` where there are too many processes, and otherwise as `open_process` does.
     """
@@ -39,7 +47,11 @@ async def serve_shared(host: Host, alongside: Alongside | None, *, takes_pipelin
                 owner = await _joined(host, held)
                 if owner is not None:
                     async with _sharing(host, owner, alongside, takes_pipelines=takes_pipelines) as shared:
-                        await shared.serve()
+                        at_work(shared)
+                        try:
+                            await shared.serve()
+                        finally:
+                            at_work(None)
         except (DeposedError, BaseExceptionGroup) as error:
             cause = leading(error)
             if not isinstance(cause, DeposedError):
@@ -80,10 +92,15 @@ async def _at_once_joined(host: Host, held: AsyncExitStack) -> ShardOwner | None
                 stands_by=stands_by,
                 connect=host.dependencies.connect_to(host.path),
                 here=host.dependencies.here,
+                is_for_run=host.run is not None,
             )
         )
         tasks.cancel_scope.cancel()
     return owner
+
+
+def _console_of_shards(host: Host) -> Console:
+    return host.console if host.run is None else SilentConsole()
 
 
 @asynccontextmanager
@@ -105,8 +122,8 @@ async def _sharing(
             yield SharedLedger(
                 owner=owner,
                 process=process,
-                ability=ShardAbility(process=process, takes_pipelines=takes_pipelines),
-                news=ShardNews(path=host.path, me=owner.number, console=host.console),
+                ability=ShardAbility(process=process, takes_pipelines=takes_pipelines, only=host.run),
+                news=ShardNews(path=host.path, me=owner.number, console=_console_of_shards(host)),
                 begin=partial(_begin, host, alongside),
                 stop=host.stop,
             )
@@ -117,7 +134,7 @@ async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> Non
     """Begins what the engine of a shard does. Inside of its `working`."""
     engine.commands.stops_when_asked(host.stop)
     if engine.scope.is_keeper:
-        recovered, _ = await host.begin(engine, Firing.ALWAYS)
+        recovered, _ = await host.begin(engine, Firing.ALWAYS if host.run is None else Firing.HANDED_OVER)
     else:
         recovered = await engine.collect()
         await engine.keep_up()
@@ -125,6 +142,6 @@ async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> Non
     await engine.host.serve_all()
     taking = engine.groups.taking
     taking.start_soon(tell_standstills, engine)
-    taking.start_soon(ServedRunsNews(engine, host.console).serve)
+    taking.start_soon(ServedRunsNews(engine, _console_of_shards(host)).serve)
     if engine.scope.is_keeper and alongside is not None:
         taking.start_soon(alongside, host, engine)

@@ -52,7 +52,7 @@ class SharedLedger:
     """Held by whoever changes which shards are ours, and what their engines have."""
 
     def __post_init__(self) -> None:
-        self._bids = ShardBids(self.owner.number)
+        self._bids = ShardBids(self.owner.number, asks_for_more=self.ability.only is None)
 
     async def serve(self) -> None:
         """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
@@ -69,6 +69,13 @@ class SharedLedger:
                 each.end()
         if (lost := self.owner.why_lost) is not None:
             raise DeposedError(lost)
+
+    @property
+    def engines(self) -> list[Engine]:
+        """Those that work here now, the keeper's last: it sends what others have found."""
+        at_work = [each for each in self._engines.values() if not each.has_ended]
+        found = [each.engine for each in at_work if each.engine is not None]
+        return sorted(found, key=lambda each: each.scope.is_keeper)
 
     async def _step(self) -> bool:
         """Looks, and does what is due; returns whether more is due at once."""

@@ -109,10 +109,11 @@ def merging(me: int, shards: Iterable[Shard], pairs: Iterable[Pair]) -> Merging:
 
 
 class ShardBids:
-    """Of the process `me`."""
+    """Of the process `me`. Unless it `asks_for_more` it has what others leave."""
 
-    def __init__(self, me: int) -> None:
+    def __init__(self, me: int, *, asks_for_more: bool = True) -> None:
         self._me = me
+        self._asks_for_more = asks_for_more
         self._free_since: dict[int, int] = {}
         self._idle_since: dict[int, int] = {}
         self._asked_at: int | None = None
@@ -160,7 +161,8 @@ class ShardBids:
     def to_ask_for(self, shards: Collection[Shard], others: Collection[int], at: int) -> int | None:
         """The shard to ask another one for at that time; None where nobody has too many, or it is too soon."""
         is_soon = self._asked_at is not None and at - self._asked_at < ASK_US
-        if self.stands_back or is_soon or any(each.wanted_by == self._me or _is_for_us(each) for each in shards):
+        is_content = self.stands_back or not self._asks_for_more
+        if is_content or is_soon or any(each.wanted_by == self._me or _is_for_us(each) for each in shards):
             return None
         held = _held(shards)
         richest = max(others, key=lambda process: held[process], default=self._me)

@@ -140,6 +140,16 @@ class RunEpisodes:
         return self.paid_for_nothing(session.run.id)
 
 
+async def note_interruption(ledger: Ledger, run: int) -> None:
+    """Whoever wants to hear of `run` is to be told that nobody works on it any more, where nothing else is to be told
+    that has not passed. Raises `StorageError`.
+    """
+    known = await ledger.flows.run_outbox.episodes_of(run)
+    if all(over_at is not None or news is RunNews.STARTED for news, over_at in known.items()):
+        why = "the process that worked on it was ended, or asked to end"
+        await ledger.flows.run_outbox.begin_episode(run, RunNews.INTERRUPTED, why)
+
+
 @dataclass(kw_only=True, eq=False)
 class RunNotifier:
     """Of one ledger: sends what is owed of runs, whichever engine has found it. `episodes` are those of its own engine,
@@ -202,14 +212,8 @@ class RunNotifier:
         with anyio.move_on_after(LEAVING_S_MAX):
             async with self._outbox_sender.working():
                 for run in left:
-                    await self._interrupt(run)
+                    await note_interruption(self.ledger, run)
                 await self._told(self._outbox_sender.until_idle)
-
-    async def _interrupt(self, run: int) -> None:
-        known = await self.ledger.flows.run_outbox.episodes_of(run)
-        if all(over_at is not None or news is RunNews.STARTED for news, over_at in known.items()):
-            why = "the process that worked on it was ended, or asked to end"
-            await self.ledger.flows.run_outbox.begin_episode(run, RunNews.INTERRUPTED, why)
 
     async def _poll(self) -> float:
         next_s = SELDOM_S

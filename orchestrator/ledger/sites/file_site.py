@@ -89,6 +89,10 @@ class FileSite:
         """As the lock says."""
         return file_locks.holder(self.address)
 
+    async def is_served(self) -> bool:
+        """Whoever has it has all of it."""
+        return await self.holder() is not None
+
     async def owners(self, held_by: str) -> Owners:
         """It is one everywhere."""
         return Owners(everywhere=held_by)

@@ -7,6 +7,7 @@ import anyio
 
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, connecting
+from orchestrator.ledger.processes.processes import Part
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.tenure import LOOK_S
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -25,6 +26,7 @@ async def sharing_server(
     stands_by: StandsBy,
     connect: Connect | None = None,
     here: ThisProcess | None = None,
+    is_for_run: bool = False,
 ) -> AsyncIterator[ShardOwner]:
     """See `sharing_ledger`."""
     site, here = ServerSite(address, connect=connect, here=here), here or THIS_PROCESS
@@ -32,7 +34,8 @@ async def sharing_server(
     async with aclosing(site):
         await _bring_up(site, doing, stands_by)
     connect = connect or connecting(address)
-    async with shard_owner_of(str(address), connect, here.called(doing), here=here) as owner:
+    part = Part.RUN if is_for_run else Part.SHARE
+    async with shard_owner_of(str(address), connect, here.called(doing), here=here, part=part) as owner:
         yield owner
 
 

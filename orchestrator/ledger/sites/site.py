@@ -104,6 +104,9 @@ class LedgerSite(Protocol):
         endpoint of that number; without one the keeper, or, while there is none, another one that has a part.
         """
 
+    async def is_served(self) -> bool:
+        """Whether somebody works on it who serves whatever there is: not only a run of its own."""
+
     async def owners(self, held_by: str) -> Owners:
         """Who works where, while `held_by` works on it."""
 

@@ -1,6 +1,7 @@
 """A ledger on a server, and what several machines share of it."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +19,12 @@ def url(databases: Databases) -> Iterator[str]:
 
 
 @pytest.fixture
-async def site(url: str) -> AsyncIterator[Site]:
+async def site(url: str, tmp_path: Path) -> AsyncIterator[Site]:
     clock = VirtualClock()
     service = SimulatedService(
         clock, endpoints=(ONE, OTHER, THIRD), workers=2, work=lambda raw_input, _: made_of(raw_input)
     )
-    site = Site(url, service, clock)
+    site = Site(url, service, clock, tmp_path)
 
     def made_of(raw_input: bytes) -> WorkerResult:
         return WorkerResult(error="no") if site.is_failing else WorkerResult(output=raw_input)

@@ -1,27 +1,36 @@
 """Several machines that serve one ledger on a server, on virtual time."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 import httpx
 
+from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.client import Service
+from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.processes.owners_line import SETTINGS as OWNERS_LINE
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.ledger.sites.server_site import ServerSite
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl, parse_ledger_url
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.views.status import Summary
 from tests.engine.process import Heard
 from tests.engine.rows import rows
 from tests.postgres.ledgers import on_virtual_time, waited_for
@@ -54,14 +63,27 @@ class Machine:
         self.ended = anyio.Event()
 
 
-class Site:
-    """A ledger at `url`, the service, and the machines that share them."""
+class Running(Machine):
+    """One that runs something of its own."""
 
-    def __init__(self, url: str, service: SimulatedService, clock: VirtualClock) -> None:
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.summary: Summary | None = None
+        self.error: OrchestratorError | None = None
+
+
+class Site:
+    """A ledger at `url`, the service, and the machines that share them; inputs are in `folder`."""
+
+    def __init__(self, url: str, service: SimulatedService, clock: VirtualClock, folder: Path) -> None:
         self.url = url
+        self.folder = folder
         self.service = service
         self.clock = clock
         self.sent: list[Sent] = []
+        self.told = list[Any]()
+        """What was posted to whoever wants to hear of runs."""
+
         self.is_failing = False
         self.cut_off = set[str]()
         """Machines that reach no service."""
@@ -86,13 +108,25 @@ class Site:
         def client(connection: ConnectionSettings, clock: Clock) -> Service:
             return Service(connection.serverless_url, connection.api_key, clock, transport=Noted(transport, note))
 
-        transport = self.service.transport()
+        @asynccontextmanager
+        async def intake_lock(ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:
+            assert isinstance(ledger, LedgerUrl)
+            async with ServerSite(ledger, connect=self._connect, here=here).holding_intake(run, now=now):
+                yield
+
+        async def hear(request: httpx.Request) -> httpx.Response:
+            self.told.append(json.loads(request.content))
+            return httpx.Response(204)
+
+        transport, here = self.service.transport(), on_virtual_time(mark=f" #{name}")
         return Dependencies(
             clock=self.clock,
             environ=self.environ.get(name, {}),
             service=client,
             connect=lambda _: self._connect,
-            here=on_virtual_time(mark=f" #{name}"),
+            here=here,
+            intake_lock=intake_lock,
+            post_hook=partial(post_notification, transport=httpx.MockTransport(hear)),
             open_files=lambda: 4_096,
         )
 
@@ -133,6 +167,35 @@ class Site:
         assert [machine.heard.warnings for machine in machines] == [[] for _ in machines]
 
     @asynccontextmanager
+    async def running(self, name: str, endpoint: str, *, jobs: int = JOBS, **asked: Any) -> AsyncIterator[Running]:
+        """The verb `run` in a process of that name, which has so many jobs for `endpoint`; it ends with the block."""
+        source = self.folder / f"{name}.jsonl"
+        source.write_text("".join(f'{{"custom_id": "{name}-{n}", "input": {n}}}\n' for n in range(jobs)))
+        connection = ConnectionSettings(serverless_url=URL, api_key="key")
+        settings = RunSettings(**asked)
+        request = RunRequest(
+            name=f"run-{name}",
+            source=str(source),
+            endpoint=endpoint,
+            ledger=parse_ledger_url(self.url),
+            connection=connection,
+            settings=settings,
+        )
+        running = Running(name)
+
+        async def go() -> None:
+            try:
+                running.summary = await run(request, running.heard, self.dependencies(name), running.stop)
+            except OrchestratorError as error:
+                running.error = error
+            running.ended.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(go)
+            yield running
+            await running.ended.wait()
+
+    @asynccontextmanager
     async def ledger(self) -> AsyncIterator[Ledger]:
         async with beside(parse_ledger_url(self.url), self.dependencies("people")) as ledger:
             yield ledger
@@ -153,6 +216,11 @@ class Site:
             with anyio.fail_after(within_s):
                 while (await ledger.runs.counts(run.id)).get(state.value, 0) < number:  # noqa: ASYNC110  nobody tells
                     await anyio.sleep(0.1)
+
+    async def until_sent(self, jobs: int) -> None:
+        with anyio.fail_after(PATIENCE_S):
+            while len([each for each in self.sent if each.operation == "run"]) < jobs:  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.1)
 
     async def shards(self) -> dict[int, str | None]:
         """Who has which."""

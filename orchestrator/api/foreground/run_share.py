@@ -1,0 +1,141 @@
+"""What a run in the foreground serves of a ledger on a server: its own shard, where nobody else is there for that.
+
+The run is followed all the same. So it goes on without a break where another process comes to serve it.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from orchestrator.api.hosting.follower import LOOK_S, FollowedRun
+from orchestrator.api.hosting.host import Host
+from orchestrator.api.runs import start_and_stop_texts
+from orchestrator.engine.flows.run_notifier import note_interruption
+
+if TYPE_CHECKING:
+    from orchestrator.api.hosting.shared_ledger import SharedLedger
+
+
+class RunShare:
+    """That of the run `followed`, in `tasks` of the process of `host`."""
+
+    def __init__(self, host: Host, followed: FollowedRun, tasks: TaskGroup) -> None:
+        self._host = host
+        self._followed = followed
+        self._tasks = tasks
+        self._stop = anyio.Event()
+        self._ended = anyio.Event()
+        self._is_begun = False
+        self._is_to_end = False
+        self._shared: SharedLedger | None = None
+
+    @property
+    def webhook_bytes(self) -> int:
+        """How many bytes the URL for webhooks takes of each request, here or where the run is served."""
+        if self._shared is None:
+            return self._followed.report.webhook_bytes
+        return self._shared.process.listener.url_bytes
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether this process has come to be one of those that serve the ledger."""
+        return self._is_begun
+
+    async def begin_where_nobody_serves(self) -> None:
+        """Has this process serve the run where nobody is there who serves whatever there is; returns once it listens.
+
+        Raises `UsageError` where it cannot.
+        """
+        if self._is_begun or self._host.stop.is_set() or await self._followed.ledger.is_served():
+            return
+        self._is_begun = True
+        await self._tasks.start(self._serve)
+        if self._shared is not None:
+            await self._shared.ability.check(self._followed.run)
+
+    async def serve_until(self, is_left: Callable[[], bool]) -> None:
+        """Begins as soon as nobody serves the run any more; returns once `is_left` holds, and all that is then to be
+        done here is done, and handed over.
+        """
+        while True:
+            while not is_left():
+                await self.begin_where_nobody_serves()
+                with anyio.move_on_after(LOOK_S):
+                    await self._host.stop.wait()
+            await self._finish()
+            if is_left():  # else somebody has had its failed jobs queued again meanwhile
+                break
+        await self.end()
+
+    async def end(self) -> None:
+        """Hands over what it has; returns once nothing of it is under way."""
+        self._is_to_end = True
+        if self._is_begun:
+            self._stop.set()
+            await self._ended.wait()
+
+    async def _finish(self) -> None:
+        """Has done what nobody else may be there to do, and what was sent known to who follows."""
+        if self._shared is None:
+            return
+        if self._host.stop.is_set():
+            self._host.console.info(start_and_stop_texts.STOPPING)
+            await self._tell_of_interruption(self._shared)
+        else:
+            for engine in self._shared.engines:
+                await engine.finish()
+        await self._shared.process.heart.beat()
+        await self._followed.look()
+
+    async def _tell_of_interruption(self, shared: "SharedLedger") -> None:
+        followed = self._followed
+        is_told = followed.run.settings.notify is not None and followed.progress.unfinished > 0
+        if is_told and not await followed.ledger.is_served():
+            await note_interruption(followed.ledger, followed.run.id)
+            for engine in shared.engines:
+                await engine.tell()
+
+    async def _serve(self, *, task_status: TaskStatus[None]) -> None:
+        from orchestrator.api.hosting.shared_host import serve_shared  # noqa: PLC0415  with it comes what few need
+
+        is_told = False
+
+        def tell() -> None:
+            nonlocal is_told
+            if not is_told:
+                is_told = True
+                task_status.started()
+
+        def at_work(shared: "SharedLedger | None") -> None:
+            self._shared = shared
+            if shared is not None:
+                shared.process.services.use_key_for(self._followed.run.service_url)
+                tell()
+
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(self._give_up)
+            await serve_shared(replace(self._host, stop=self._stop, run=self._followed.run.id), at_work=at_work)
+            beside.cancel_scope.cancel()
+        tell()
+        if not self._is_to_end:  # somebody has asked for the end of this process
+            self._host.stop.set()
+        self._ended.set()
+
+    async def _give_up(self) -> None:
+        """Whoever is stopped before it is one of those that serve is none of them."""
+        await self._host.stop.wait()
+        if self._shared is None:
+            self._stop.set()
+
+
+@asynccontextmanager
+async def run_share(host: Host, followed: FollowedRun) -> AsyncIterator[RunShare]:
+    """That of the run `followed`, of which nothing is left after the block."""
+    async with anyio.create_task_group() as tasks:
+        share = RunShare(host, followed, tasks)
+        yield share
+        await share.end()

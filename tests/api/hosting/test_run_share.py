@@ -1,0 +1,101 @@
+"""The verb `run` on a ledger that several share: it serves its own part, where nobody else is there for it."""
+
+import anyio
+import pytest
+
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.errors import UsageError
+from orchestrator.settings.words_and_defaults import Pinned
+from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
+
+TOLD = "https://ops.test/hook"
+GONE = Pinned(ref="/nowhere/check.py:is_good", sha256="0" * 64)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+async def test_two_on_two_machines_send_at_their_own_endpoints_at_once_and_leave_nothing(site: Site) -> None:
+    async with site.running("a", ONE) as one, site.running("b", OTHER) as other:
+        with anyio.fail_after(PATIENCE_S):
+            await one.ended.wait()
+            await other.ended.wait()
+    assert [each.error for each in (one, other)] == [None, None]
+    for each in (one, other):
+        assert each.summary is not None
+        assert each.summary.jobs["succeeded"] == JOBS
+        assert each.summary.requests["run"] == JOBS
+        assert not any("is handed to" in line or "served by" in line for line in each.heard.lines)
+    assert (site.senders(ONE), site.senders(OTHER)) == (["a"], ["b"])
+    first_s = {name: min(sent.at_s for sent in site.sent if sent.by == name) for name in "ab"}
+    assert abs(first_s["a"] - first_s["b"]) < SOON_S
+    assert set((await site.shards()).values()) == {None}
+    assert site.service.paid == 2 * JOBS
+
+
+async def test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here(site: Site) -> None:
+    async with site.serving("s"):
+        async with site.running("a", ONE) as running:
+            await running.ended.wait()
+        assert any("is handed to" in line for line in running.heard.lines)
+        assert running.summary is not None
+        assert running.summary.jobs["succeeded"] == JOBS
+    assert site.senders(ONE) == ["s"]
+
+
+@pytest.mark.slow
+async def test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_once_it_is_stopped(site: Site) -> None:
+    async with site.running("a", ONE, jobs=60) as running:
+        await site.until_sent(5)
+        async with site.ledger() as ledger:
+            [own] = await ledger.runs.all()
+        other = await site.run_at(OTHER)
+        await site.until(other, State.SUCCEEDED, 2)
+        assert site.senders(OTHER) == ["a"]
+        third = await site.run_at(THIRD, jobs=30)
+        await site.until(third, State.SUCCEEDED, 2)
+        async with site.serving("s"):
+            await site.until(third, State.SUCCEEDED, 20)
+            owners = await site.shards()
+            assert (owners[0], owners[own.endpoint_id], owners[third.endpoint_id]) == ("s", "a", "s")
+            running.stop.set()
+            await running.ended.wait()
+            await site.until(own, State.SUCCEEDED, 60)
+    assert site.senders(ONE) == ["a", "s"]
+    assert site.senders(THIRD) == ["a", "s"]
+    assert site.service.paid == 60 + JOBS + 30
+
+
+async def test_it_goes_on_itself_once_nobody_serves_any_more(site: Site) -> None:
+    async with site.serving("s") as [server], site.running("a", ONE, jobs=40) as running:
+        await site.until_sent(5)
+        server.stop.set()
+        await running.ended.wait()
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == 40
+    assert site.senders(ONE) == ["s", "a"]
+    assert site.service.paid == 40
+
+
+async def test_who_stops_it_hands_over_what_it_has_and_whoever_wants_to_hear_of_it_is_told(site: Site) -> None:
+    async with site.running("a", ONE, jobs=40, notify=TOLD) as running:
+        await site.until_sent(5)
+        running.stop.set()
+        await running.ended.wait()
+    assert running.summary is not None
+    assert running.summary.interrupted
+    assert set((await site.shards()).values()) == {None}
+    assert [told["type"] for told in site.told] == ["run.interrupted"]
+
+
+async def test_whoever_wants_to_hear_of_it_is_told_of_its_end_before_it_ends(site: Site) -> None:
+    async with site.running("a", ONE, notify=TOLD) as running:
+        await running.ended.wait()
+    assert [told["type"] for told in site.told] == ["run.done"]
+
+
+async def test_what_cannot_be_judged_here_is_refused_before_anything_is_sent(site: Site) -> None:
+    async with site.running("a", ONE, check=GONE) as running:
+        await running.ended.wait()
+    assert isinstance(running.error, UsageError)
+    assert "/nowhere/check.py" in running.error.message
+    assert site.sent == []
