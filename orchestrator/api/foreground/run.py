@@ -17,7 +17,7 @@ from orchestrator.api.runs.run_identity import check_given
 from orchestrator.api.runs.settings_check import check_not_planned
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import DeposedError, NotBegunError, UsageError, leading
+from orchestrator.errors import NotBegunError, UsageError, leading
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.stores.object_url import asked_about
@@ -52,8 +52,6 @@ async def run(
             return await foreground.run()
     except BaseExceptionGroup as group:
         cause = leading(group)
-        if isinstance(cause, DeposedError):
-            cause = DeposedError(f"{cause.message}; the same command, given again, follows the run there")
         if not isinstance(cause, UsageError):
             cause.summary = foreground.so_far  # type: ignore[attr-defined]  # a defect's exception may be anybody's
         raise cause from group

@@ -84,6 +84,9 @@ class RunShare:
             return
         if self._host.stop.is_set():
             self._host.console.info(start_and_stop_texts.STOPPING)
+            if self._followed.ledger.patience.trouble is not None:
+                self._shared.process.ledger.patience.hurry(is_away=True)
+                return
             await self._tell_of_interruption(self._shared)
         else:
             for engine in self._shared.engines:

@@ -99,12 +99,12 @@ class Patience:
             self._waiting -= 1
             self._end()
 
-    def hurry(self) -> None:
+    def hurry(self, *, is_away: bool = False) -> None:
         """The process stops: from now on it waits no longer than for requests in flight, and hardly at all for a ledger
-        that is waited for already.
+        that is waited for already, or that others of this process know to be away.
         """
         wait_s = IN_FLIGHT_S_MAX
-        if self._waiting:
+        if self._waiting or is_away:
             wait_s = AWAY_S_MAX
             self._hurry()
         self._until_s = min(self._until_s, anyio.current_time() + wait_s)

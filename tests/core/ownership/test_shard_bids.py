@@ -93,6 +93,7 @@ def test_what_is_never_to_be_taken_is_not_by_whoever_is_alone_for_however_long()
 def test_nobody_asks_for_what_it_cannot_serve_and_waits_for_nothing_that_is_left_to_others() -> None:
     shards = [*able(Ability.NEVER, KEEPERS), *able(Ability.LACKS, 3), Shard(1, B), Shard(2, B)]
     assert ShardBids(A).to_ask_for(shards, [B], NOW) == 2
+    assert ShardBids(A, asks_for_more=False).to_ask_for(shards, [B], NOW) is None
     assert ShardBids(A).to_ask_for([each._replace(ability=Ability.LACKS) for each in shards], [B], NOW) is None
 
 

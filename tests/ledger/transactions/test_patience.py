@@ -99,14 +99,19 @@ async def test_it_has_an_end_for_all_at_once_and_what_comes_later_is_another_tro
     assert len(told) == 3
 
 
-@pytest.mark.parametrize(("away_from_s", "waited_s"), [(0.0, AWAY_S_MAX), (100.0, IN_FLIGHT_S_MAX)])
-async def test_who_leaves_hurries_all_who_wait_and_those_who_come_later(away_from_s: float, waited_s: float) -> None:
+@pytest.mark.parametrize(
+    ("away_from_s", "is_known", "waited_s"),
+    [(0.0, False, AWAY_S_MAX), (100.0, False, IN_FLIGHT_S_MAX), (100.0, True, AWAY_S_MAX)],
+)
+async def test_who_leaves_hurries_all_who_wait_and_those_who_come_later(
+    away_from_s: float, is_known: bool, waited_s: float
+) -> None:
     one, _ = patience()
     async with anyio.create_task_group() as tasks:
 
         async def leave() -> None:
             await anyio.sleep(100.0)
-            one.hurry()
+            one.hurry(is_away=is_known)
 
         tasks.start_soon(leave)
         await anyio.sleep(away_from_s + 0.01)

@@ -6,6 +6,7 @@ TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
 BIDS = "tests/core/ownership/test_shard_bids.py"
+RUN_SHARE = "tests/api/hosting/test_run_share.py"
 REACH = "tests/core/ownership/test_service_reach.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 PROCESSES = "tests/ledger/processes/test_processes.py"
@@ -258,6 +259,22 @@ FAULTS: tuple[Fault, ...] = (
         new=" ORDER BY",
         tests=(
             "tests/ledger/processes/test_other_versions.py::test_one_that_is_older_than_the_tables_takes_nothing_and_asks_for_nothing",
+        ),
+    ),
+    Fault(
+        name="a run in the foreground sends itself, though somebody serves whatever there is",
+        path="orchestrator/api/foreground/run_share.py::RunShare.begin_where_nobody_serves",
+        old="if self._is_begun or self._host.stop.is_set() or await self._followed.ledger.is_served():",
+        new="if self._is_begun or self._host.stop.is_set():",
+        tests=(f"{RUN_SHARE}::test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here",),
+    ),
+    Fault(
+        name="a process that is there for a run of its own has what others need as its own",
+        path="orchestrator/api/hosting/shard_ability.py::ShardAbility.of",
+        old="if self._lacks(shard) is not None or not (self.only is None or self.only in self._runs.get(shard, ())):",
+        new="if self._lacks(shard) is not None:",
+        tests=(
+            f"{RUN_SHARE}::test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_once_it_is_stopped",
         ),
     ),
 )
