@@ -105,7 +105,7 @@ class Ledger:
 
     async def is_served(self) -> bool:
         """Whether somebody works on it who serves whatever there is: not only a run of its own."""
-        return await self._access.waited(self._site.is_served)
+        return await self._access.waited(partial(self._site.holder, of_all=True)) is not None
 
     async def owners(self, held_by: str) -> Owners:
         """Who works where, while `held_by` works on the ledger."""

@@ -36,7 +36,7 @@ async def sharing_ledger(
     is_for_run: bool = False,
 ) -> AsyncIterator["ShardOwner"]:
     """This process, or the one `here`, is one of those that work on the ledger while the block runs; `is_for_run`: for
-    one run of its own (see `LedgerSite.is_served`). Where the ledger is to be brought to this program's schema first,
+    one run of its own (see `LedgerSite.holder`). Where the ledger is to be brought to this program's schema first,
     whoever works on it is waited for; `stands_by` is called with that one.
 
     Raises `LedgerBusyError` where there are too many, and `UsageError` where nobody can.

@@ -22,7 +22,6 @@ from orchestrator.api.hosting.follower import FollowedRun, followed_run, served_
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import ask_process, beside
-from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.observers.served_run import ServedRun, as_it_is
@@ -31,7 +30,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
-from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot, Summary
 
@@ -62,7 +60,7 @@ class Foreground:
         """Serves the run, or has it served by the process that works on the ledger, to its end."""
         async with anyio.create_task_group() as around:
             async with AsyncExitStack() as held:
-                if isinstance(self._host.path, LedgerUrl):
+                if self._host.is_shared:
                     await self._host.make_ledger()
                     summary = await self._beside(held, around)
                 elif await self._host.take_lock_or_find(held):
@@ -133,13 +131,12 @@ class Foreground:
             host.wait_for(ledger)
             around.start_soon(host.hurry_when_asked, ledger)
             run, settings = await self._found(ledger)
-            await check_not_local(run, ledger)
             followed = await followed_run(ledger, run, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
             async with run_share(host, followed) as share, anyio.create_task_group() as joining:
                 try:
-                    if isinstance(host.path, LedgerUrl):
+                    if host.is_shared:
                         await share.begin_where_nobody_serves()
                     joining.start_soon(self._join, followed, share, settings, around, joining)
                     takes_over = await self._follow(followed, share, held)
@@ -188,7 +185,7 @@ class Foreground:
         async with anyio.create_task_group() as following:
             following.start_soon(followed.serve)
             following.start_soon(self._warn_when_stopped, followed)
-            if isinstance(self._host.path, LedgerUrl):
+            if self._host.is_shared:
                 takes_over = False
                 await share.serve_until(is_left)
             else:

@@ -11,7 +11,7 @@ from orchestrator.api.foreground.pod_check import check_pods
 from orchestrator.api.outcomes.row_input import drops, input_reading, row_batches
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.next_command import continue_command
-from orchestrator.api.runs.run_identity import find_run, settings_of
+from orchestrator.api.runs.run_identity import check_not_local, find_run, settings_of
 from orchestrator.api.runs.settings_check import check_reach
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -76,6 +76,8 @@ class RunIntake:
         """
         await check_pods(ledger, request, self._dependencies)
         run = await find_run(ledger, request, self._console, alone=alone)
+        if not alone:
+            await check_not_local(run, ledger)
         request = msgspec.structs.replace(request, name=run.name)  # the beginning of it may be given
         check_reach(run, request)
         if request.retry_failed and (await ledger.runs.controls(run.id)).cancel:

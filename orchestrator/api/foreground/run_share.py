@@ -116,6 +116,7 @@ class RunShare:
         def at_work(shared: "SharedLedger | None") -> None:
             self._shared = shared
             if shared is not None:
+                self._followed.is_served_here = True
                 shared.process.services.use_key_for(self._followed.run.service_url)
                 tell()
 

@@ -69,6 +69,9 @@ class FollowedRun(RunElsewhere):
         self._sent_before: Counter[str] = Counter()
         """What the process that is followed had sent before: nothing, but for the first one."""
 
+        self.is_served_here = False
+        """Whether it is this very process that has begun to serve it."""
+
         self.holder = holder
         """Who works on the run, or on the ledger; None once nobody does, and nothing is kept up to date."""
 
@@ -99,8 +102,8 @@ class FollowedRun(RunElsewhere):
     async def hears(self, beat: Heartbeat) -> None:
         """The process that serves it has said something else, or another one serves it by now."""
         if beat.began_at != self.beat.began_at:
-            is_of_others = self.beat is NOBODY and beat.process != process_name()
-            self._sent_before = totals(beat.report) if is_of_others else Counter()
+            is_at_work = self.beat is NOBODY and not self.is_served_here
+            self._sent_before = totals(beat.report) if is_at_work else Counter()
         await super().hears(beat)
         self._heard_at, self._is_silent = self.ledger.now(), False
         await self._ask_anew()

@@ -73,6 +73,11 @@ class Host:
     engine: Engine | None = None
     """The engine, once it is open."""
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several processes may have parts of the ledger."""
+        return isinstance(self.path, LedgerUrl)
+
     # --- the lock
 
     def lock(self) -> AbstractAsyncContextManager[None]:
@@ -136,7 +141,7 @@ class Host:
 
     def wait_for(self, ledger: Ledger) -> None:
         """From now on `ledger`, which may be open beside another process, is waited for where it cannot be used."""
-        usual_s = PATIENCE_S if isinstance(self.path, LedgerUrl) else 0.0
+        usual_s = PATIENCE_S if self.is_shared else 0.0
         ledger.patience.seconds = usual_s if self.patience_s is None else self.patience_s
         if self.run is None:
             start_and_stop_texts.say_when_away(self.console, ledger)

@@ -19,7 +19,7 @@ from orchestrator.errors import LedgerBusyError, LostCommitsError
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.postgres.identity.lost_commits import lost_commits
 from orchestrator.ledger.processes.owners_line import OwnersLine
-from orchestrator.ledger.processes.processes import Part, ProcessName, ProcessNumber
+from orchestrator.ledger.processes.processes import ProcessKind, ProcessName, ProcessNumber
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
 
@@ -102,7 +102,7 @@ async def membership_of(
     process: ProcessName,
     here: ThisProcess,
     farewell: Callable[[], Farewell],
-    part: Part,
+    kind: ProcessKind,
 ) -> AsyncIterator[Membership]:
     """Is one of those of the ledger called `name` while the block runs, and beats; see `Processes.join`. At its end
     `farewell` tells what it says to those that come next.
@@ -115,7 +115,7 @@ async def membership_of(
         begun_at = now()
         try:
             async with line.asking() as asked:
-                number = await asked.processes.join(process, part)
+                number = await asked.processes.join(process, kind)
         except LostCommitsError:
             raise lost_commits(name) from None
         if number is None:

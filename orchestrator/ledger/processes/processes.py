@@ -93,16 +93,16 @@ _LEFT: Final = statement_of("UPDATE leases SET owner = NULL, left_at = {now} WHE
 _REMOVE: Final = "DELETE FROM processes WHERE id = $1"
 
 
-class Part(IntEnum):
+class ProcessKind(IntEnum):
     """What a process means to have of a ledger, as its column `is_alone` says."""
 
-    SHARE = 0
-    """Whatever it can serve of it, as long as others do not."""
+    SHARES = 0
+    """Whatever it can serve of it that others do not."""
 
-    WHOLE = 1
+    ALONE = 1
     """All, or nothing."""
 
-    RUN = 2
+    FOR_RUN = 2
     """What a run of its own needs; the rest only where nobody else has it."""
 
 
@@ -175,14 +175,14 @@ class Processes:
         """Those that were not declared dead, the first that joined first."""
         return [Process(**row) for row in await self._driver.fetch(_ALL)]
 
-    async def join(self, process: ProcessName, part: Part = Part.SHARE) -> ProcessNumber | None:
-        """A new number for `process`, which means to have that `part`; None where there are `PROCESSES_MAX` already.
+    async def join(self, process: ProcessName, kind: ProcessKind = ProcessKind.SHARES) -> ProcessNumber | None:
+        """A new number for `process`, which is of that `kind`; None where there are `PROCESSES_MAX` already.
         Where another one is called the same, it has a number behind its name.
 
         Raises `LostCommitsError` where the server has lost what it had confirmed, and nobody has accepted that.
         """
         while True:
-            row = await self._driver.fetchrow(_JOIN, process.name, __version__, process.mark, PROCESSES_MAX, int(part))
+            row = await self._driver.fetchrow(_JOIN, process.name, __version__, process.mark, PROCESSES_MAX, int(kind))
             if row is not None:
                 return ProcessNumber(mark=process.mark, **row)
             if await is_loss_noted(self._driver):

@@ -16,7 +16,7 @@ from orchestrator.ledger.processes.leases import TakenShard
 from orchestrator.ledger.processes.lookout import LedgerSighting, Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, Membership, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
-from orchestrator.ledger.processes.processes import Part, ProcessName
+from orchestrator.ledger.processes.processes import ProcessKind, ProcessName
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.retirement import refuse_unknown
@@ -155,10 +155,10 @@ async def shard_owner_of(
     process: ProcessName,
     *,
     here: ThisProcess = THIS_PROCESS,
-    part: Part = Part.SHARE,
+    kind: ProcessKind = ProcessKind.SHARES,
 ) -> AsyncIterator[ShardOwner]:
-    """The process `here`, called `process`, is one of those of the ledger called `name` while the block runs, and means
-    to have that `part`: it beats, and at the end lets go of all that it has.
+    """The process `here`, called `process`, is one of those of the ledger called `name` while the block runs, of that
+    `kind`: it beats, and at the end lets go of all that it has.
 
     Raises `LedgerBusyError` where there are too many, or it is one already.
     """
@@ -171,7 +171,7 @@ async def shard_owner_of(
         return NOTHING_LEFT if owner is None else owner.farewell()
 
     try:
-        async with membership_of(name, connect, process, here, farewell, part) as membership:
+        async with membership_of(name, connect, process, here, farewell, kind) as membership:
             owner = ShardOwner(membership, Lookout(line, here.elapsed), line, here.elapsed)
             here.owners[name] = owner
             try:

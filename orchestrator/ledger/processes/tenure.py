@@ -21,7 +21,7 @@ from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.lookout import Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
-from orchestrator.ledger.processes.processes import Part, Process, ProcessName
+from orchestrator.ledger.processes.processes import Process, ProcessKind, ProcessName
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.units import SECOND_US
@@ -134,7 +134,7 @@ class _Candidate(AsyncExitStack):
         """
         try:
             membership = await self.enter_async_context(
-                membership_of(self._name, self._connect, self._process, self._here, self._farewell, Part.WHOLE)
+                membership_of(self._name, self._connect, self._process, self._here, self._farewell, ProcessKind.ALONE)
             )
         except LedgerBusyError:
             if self._here.elapsed() - self._began_at <= 2 * SILENCE_US:

@@ -85,13 +85,9 @@ class FileSite:
         with file_locks.intake_lock(self.address, run, now=now):
             yield
 
-    async def holder(self, endpoint: int | None = None) -> str | None:  # noqa: ARG002  one has all of it
+    async def holder(self, endpoint: int | None = None, *, of_all: bool = False) -> str | None:  # noqa: ARG002  one has all
         """As the lock says."""
         return file_locks.holder(self.address)
-
-    async def is_served(self) -> bool:
-        """Whoever has it has all of it."""
-        return await self.holder() is not None
 
     async def owners(self, held_by: str) -> Owners:
         """It is one everywhere."""

@@ -7,7 +7,7 @@ import anyio
 
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, connecting
-from orchestrator.ledger.processes.processes import Part
+from orchestrator.ledger.processes.processes import ProcessKind
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.tenure import LOOK_S
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -34,8 +34,8 @@ async def sharing_server(
     async with aclosing(site):
         await _bring_up(site, doing, stands_by)
     connect = connect or connecting(address)
-    part = Part.RUN if is_for_run else Part.SHARE
-    async with shard_owner_of(str(address), connect, here.called(doing), here=here, part=part) as owner:
+    kind = ProcessKind.FOR_RUN if is_for_run else ProcessKind.SHARES
+    async with shard_owner_of(str(address), connect, here.called(doing), here=here, kind=kind) as owner:
         yield owner
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.ownership.shard_bids import KEEPERS, Pair
 from orchestrator.ledger.processes.leases import LeaseRow, Leases, TakenShard
-from orchestrator.ledger.processes.processes import Part, Processes, ProcessNumber
+from orchestrator.ledger.processes.processes import Processes, ProcessKind, ProcessNumber
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
 from tests.postgres.owners import joins, takes, takes_over
 
@@ -215,7 +215,7 @@ async def test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new(conn
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
     await leases.all()
-    alone, other = await Processes(driver).join(FIRST, Part.WHOLE), await joins(driver, SECOND)
+    alone, other = await Processes(driver).join(FIRST, ProcessKind.ALONE), await joins(driver, SECOND)
     assert alone is not None
     assert [each.shard for each in await leases.take(other, [1])] == [1], "it has nothing yet"
 
