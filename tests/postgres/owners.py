@@ -11,7 +11,7 @@ async def takes(driver: Any, process: ProcessName) -> ProcessNumber:
     """`process` takes all that nobody has; the keeper's shard is among it. It does not beat."""
     number = await joins(driver, process)
     leases = Leases(driver)
-    taken = await leases.take(number, [lease.shard for lease in await leases.all()])
+    taken = await leases.take(number, [lease.shard for lease in (await leases.sighting()).leases])
     assert KEEPERS in {each.shard for each in taken}
     return number
 
@@ -30,8 +30,14 @@ async def takes_over(driver: Any, process: ProcessName) -> ProcessNumber:
     return await takes(driver, process)
 
 
+async def present(driver: Any) -> list[Process]:
+    """Those that were not declared dead."""
+    return list((await Leases(driver).sighting()).processes.values())
+
+
 async def owner_of(driver: Any) -> Process:
     """The process that has the keeper's shard."""
-    [owner] = [lease.owner for lease in await Leases(driver).all() if lease.shard == KEEPERS]
-    [process] = [each for each in await Processes(driver).all() if each.id == owner]
-    return process
+    seen = await Leases(driver).sighting()
+    [owner] = [lease.owner for lease in seen.leases if lease.shard == KEEPERS]
+    assert owner is not None
+    return seen.processes[owner]

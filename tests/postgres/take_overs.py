@@ -34,7 +34,7 @@ from tests.ledger.ledgers import a_run, added
 from tests.postgres.databases import plain_connections
 from tests.postgres.interleaving import Act, Actor, Choice, Play, each_order
 from tests.postgres.meetings import at_service, claim
-from tests.postgres.owners import joins, takes
+from tests.postgres.owners import joins, present, takes
 
 NOTED: Final = "noted"
 PATIENCE_S: Final = 60.0
@@ -163,7 +163,7 @@ async def bid(_owning: Owning, driver: Any, _farewell: Any) -> bool:
     """For what the owner has: it is not to be had."""
     number = await joins(driver, OTHER)
     leases = Leases(driver)
-    assert await leases.take(number, [each.shard for each in await leases.all()]) == []
+    assert await leases.take(number, [each.shard for each in (await leases.sighting()).leases]) == []
     return False
 
 
@@ -190,7 +190,7 @@ async def owning_process(url: str, mark: str) -> AsyncIterator[Owning]:
         stack.callback(tasks.cancel_scope.cancel)
         await tasks.start(writer.serve)
         await writer.flush()  # which connects
-        [seen] = await Processes(line).all()
+        [seen] = await present(line)
         yield Owning(actor, number, seen, Access(database, writer, clock), writer, line, farewell)
 
 

@@ -8,8 +8,7 @@ from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger.holder_text import since_then
-from orchestrator.ledger.processes.leases import LeaseRow
-from orchestrator.ledger.processes.lookout import LedgerSighting
+from orchestrator.ledger.processes.leases import LeaseRow, LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.units import SECOND_US

@@ -116,6 +116,7 @@ async def _sharing(
             host.attend(process.ledger, around)
             around.start_soon(host.stop_when_asked, process)
             watch = StopWatch(ledger=process.ledger, number=owner.number, stop=host.stop, console=host.console)
+            process.watch.subscribers.add(watch.on_change)
             around.start_soon(watch.serve)
             await process.listen()
             await process.begin()

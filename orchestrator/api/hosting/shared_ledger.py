@@ -20,7 +20,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import DeposedError, LedgerVersionError, UsageError
-from orchestrator.ledger.processes.lookout import LedgerSighting
+from orchestrator.ledger.processes.leases import LeaseRow, LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 
@@ -119,7 +119,7 @@ class SharedLedger:
             self._bids,
             [
                 each.as_shard._replace(
-                    is_needed=each.shard in needed,
+                    is_needed=each.shard in needed or self._is_left(each),
                     is_unreached=each.shard in unreached,
                     ability=self.ability.of(each.shard),
                 )
@@ -131,6 +131,14 @@ class SharedLedger:
             busy=[number for number, each in self._engines.items() if each.is_busy],
             at=self.owner.elapsed(),
         )
+
+    def _is_left(self, lease: LeaseRow) -> bool:
+        """Whether a process that was declared dead has left it, and nobody has been there for long enough since: what
+        that one did last may be in no sample.
+        """
+        if lease.owner == self.owner.number:
+            return not self.owner.is_settled(lease.as_taken)
+        return lease.left_at is not None
 
     def _end_outgrown(self, needs: ShardNeeds) -> None:
         """Ends those whose shards have more endpoints than they know of: whoever said so heard no answer."""

@@ -27,7 +27,7 @@ from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.samples.process_totals import newest_of
 from orchestrator.ledger.samples.sample_facts import SampleFacts
 from orchestrator.ledger.samples.sample_repository import Sampling
-from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, RunSample
+from orchestrator.ledger.samples.samples import NO_EVENT, UNSERVED, EndpointSample, RunSample
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
 
@@ -198,7 +198,7 @@ class Sampler:
 
     def _of_endpoints(self, facts: SampleFacts, beside: StepMeter) -> dict[int, EndpointSample]:
         """Of each endpoint that has something of ours, or where something has happened."""
-        position = 0 if self.endpoints.scope.is_everything else facts.position
+        position = 0 if self.endpoints.scope.is_everything else facts.position or NO_EVENT
         found: dict[int, EndpointSample] = {}
         for number, served in self.endpoints.served.items():
             if number not in self._endpoints_before:

@@ -4,37 +4,41 @@ Each of them looks by itself: it may have no part of the ledger just now, and so
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
 
 from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Command, Reply
 
 log = logging.getLogger(__name__)
 
-LOOK_S: Final = 0.5
-"""How often to look: whoever asks is told within a second."""
-
 STOPS: Final = Reply("it stops")
 
 
 @dataclass(kw_only=True, eq=False)
 class StopWatch:
-    """Of the process that is `number` among those of `ledger`; sets `stop`."""
+    """Of the process that is `number` among those of `ledger`; sets `stop`. It looks when `on_change` was called."""
 
     ledger: Ledger
     number: int
     stop: anyio.Event
     console: Console
+    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+
+    def on_change(self) -> None:
+        """Somebody may have asked for something."""
+        self._wakeup.wake()
 
     async def serve(self) -> None:
         """Goes on until it was asked, or is cancelled. What was asked before does not concern this process."""
         after: int | None = None
         while not self.stop.is_set():
+            wait_s = SELDOM_S
             try:
                 if after is None:
                     after = await self.ledger.commands.latest()
@@ -43,8 +47,8 @@ class StopWatch:
                     await self._stop(command)
             except StorageError as error:
                 log.info("whether this process is to stop is unknown: %s", error)
-            with anyio.move_on_after(LOOK_S):
-                await self.stop.wait()
+                wait_s = POLL_S_MAX
+            await self._wakeup.wait(wait_s)
 
     async def _stop(self, command: Command) -> None:
         await self.ledger.commands.finish(command.id, STOPS)

@@ -5,16 +5,17 @@ one process. Shard 0 has no endpoints: it is for what belongs to no run. Whoever
 is declared dead (`processes.py`); so a transaction proves that its process lives, whichever shards it is about.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from orchestrator.core.ownership.shard_bids import Pair, Shard
+from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
-from orchestrator.ledger.processes.processes import ProcessNumber, statement_of
-from orchestrator.ledger.processes.shard_needs import ShardNeeds, needs_version, shard_needs
+from orchestrator.ledger.processes.processes import PROCESSES, Process, ProcessNumber, statement_of
+from orchestrator.ledger.processes.shard_needs import NEEDS_VERSION, ShardNeeds, shard_needs
 
 OWNER: Final = statement_of("""
 SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
@@ -22,15 +23,22 @@ FROM leases JOIN processes ON processes.id = owner WHERE shard = 0
 """)
 """Who has the keeper's shard; no row if nobody has."""
 
-_ALL: Final = statement_of("""
+# One question: it is asked four times a second, by each process.
+_SEEN: Final = f"""
 WITH made AS (
   INSERT INTO leases (shard)
-  SELECT shard FROM (SELECT 0 AS shard UNION SELECT {its_shard} FROM endpoints) used
+  SELECT shard FROM (SELECT 0 AS shard UNION SELECT {shard_of()} FROM endpoints) used
   WHERE NOT EXISTS (SELECT FROM leases WHERE leases.shard = used.shard) ON CONFLICT DO NOTHING RETURNING *
-)
-SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases
-UNION ALL SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM made ORDER BY shard
-""")
+), lease AS (
+  SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases
+  UNION ALL SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM made
+), process AS ({PROCESSES})
+SELECT (SELECT jsonb_agg(lease ORDER BY shard) FROM lease)::text AS leases,
+  (SELECT coalesce(jsonb_agg(process ORDER BY id), '[]') FROM process)::text AS processes,
+  ({{needs_version}}) AS needs_version
+"""  # noqa: S608  text of ours
+_SIGHTING: Final = _SEEN.format(needs_version="''")
+_SIGHTING_WITH_NEEDS: Final = _SEEN.format(needs_version=NEEDS_VERSION)
 _MERGE: Final = statement_of("UPDATE endpoints SET shard_id = $1 WHERE {its_shard} = $2")
 _LEFT_BY_EITHER: Final = """
 UPDATE leases SET left_at = greatest(left_at, (SELECT left_at FROM leases WHERE shard = $2)) WHERE shard = $1
@@ -121,15 +129,35 @@ class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
         return TakenShard(self.shard, self.epoch, self.left_at is not None)
 
 
+_leases: Final = msgspec.json.Decoder(list[LeaseRow])
+_processes: Final = msgspec.json.Decoder(list[Process])
+
+
+class LedgerSighting(NamedTuple):
+    """How a ledger was found."""
+
+    leases: Sequence[LeaseRow]
+    """Of all shards that there are by now, the keeper's first."""
+
+    processes: Mapping[int, Process]
+    """Those that were not declared dead, by their numbers, the first that joined first."""
+
+    needs_version: str
+    """Another text once what there is to do may be something else; empty where that was not asked for."""
+
+
 class Leases:
     """Those of one ledger. Everything here raises what the driver does."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    async def all(self) -> list[LeaseRow]:
-        """Those of all shards that there are by now, in their order."""
-        return [LeaseRow(**row) for row in await self._driver.fetch(_ALL)]
+    async def sighting(self, *, with_needs: bool = False) -> LedgerSighting:
+        """Who has which, and who is there; `with_needs`: and whether there is anything else to do."""
+        statement = _SIGHTING_WITH_NEEDS if with_needs else _SIGHTING
+        leases, processes, needs_version = await self._driver.fetchrow(statement)
+        there = {each.id: each for each in _processes.decode(processes)}
+        return LedgerSighting(_leases.decode(leases), there, needs_version)
 
     async def owner(self) -> LedgerOwner | None:
         """Who has the keeper's; None if nobody has."""
@@ -139,10 +167,6 @@ class Leases:
     async def needs(self) -> ShardNeeds:
         """What there is to do for owners."""
         return await shard_needs(self._driver)
-
-    async def needs_version(self) -> str:
-        """Another text once that may be something else."""
-        return await needs_version(self._driver)
 
     async def schema(self) -> str:
         """The version of the tables."""

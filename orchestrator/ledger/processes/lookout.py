@@ -1,32 +1,24 @@
 """What a process sees of the others of a ledger on a server, and what it does about those that it sees no more."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
 
 from orchestrator.core.ownership.beat_watch import BeatWatch
-from orchestrator.ledger.processes.leases import LeaseRow
+from orchestrator.ledger.processes.leases import LedgerSighting
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process
 
 log = logging.getLogger(__name__)
 
 
-class LedgerSighting(NamedTuple):
-    """How a ledger was found."""
-
-    leases: Sequence[LeaseRow]
-    """The keeper's first."""
-
-    processes: Mapping[int, Process]
-    """By their numbers."""
-
-
 class Lookout:
-    """Of one process, by `line`. `elapsed` tells its time."""
+    """Of one process, by `line`. `elapsed` tells its time. Whoever shares the ledger looks `with_needs`: tables of an
+    older program do not tell of them.
+    """
 
-    def __init__(self, line: OwnersLine, elapsed: Callable[[], int]) -> None:
+    def __init__(self, line: OwnersLine, elapsed: Callable[[], int], *, with_needs: bool = False) -> None:
         self._line = line
+        self._with_needs = with_needs
         self._elapsed = elapsed
         self._watch = BeatWatch()
         self._latest: Mapping[int, Process] = {}
@@ -62,6 +54,4 @@ class Lookout:
 
     async def _seen(self) -> LedgerSighting:
         async with self._line.asking() as asked:
-            leases = await asked.leases.all()
-            processes = {each.id: each for each in await asked.processes.all()}
-            return LedgerSighting(leases, processes)
+            return await asked.leases.sighting(with_needs=self._with_needs)

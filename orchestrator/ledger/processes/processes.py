@@ -63,9 +63,9 @@ def statement_of(template: str) -> str:
     )
 
 
-_ALL: Final = (
-    "SELECT id, slot, name, version, mark, began_at, is_alone = 1 AS is_alone, beat FROM processes ORDER BY id"
-)
+PROCESSES: Final = "SELECT id, slot, name, version, mark, began_at, is_alone = 1 AS is_alone, beat FROM processes"
+"""Those that were not declared dead."""
+
 _JOIN: Final = statement_of("""
 INSERT INTO processes (slot, name, version, mark, is_alone, began_at)
 SELECT slot, concat($1::text, CASE WHEN EXISTS (SELECT FROM processes WHERE name = $1) THEN concat(', ', slot + 1) END),
@@ -170,10 +170,6 @@ class Processes:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-
-    async def all(self) -> list[Process]:
-        """Those that were not declared dead, the first that joined first."""
-        return [Process(**row) for row in await self._driver.fetch(_ALL)]
 
     async def join(self, process: ProcessName, kind: ProcessKind = ProcessKind.SHARES) -> ProcessNumber | None:
         """A new number for `process`, which is of that `kind`; None where there are `PROCESSES_MAX` already.

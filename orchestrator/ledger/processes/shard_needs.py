@@ -46,9 +46,10 @@ SELECT DISTINCT least(one, other) AS low, greatest(one, other) AS high FROM (
   JOIN endpoints a ON a.id = runs.endpoint_id JOIN endpoints b ON b.id = run_endpoints.endpoint_id
 ) used WHERE one <> other ORDER BY low, high
 """  # noqa: S608
-_VERSION: Final = """
+NEEDS_VERSION: Final = """
 SELECT concat(sum(signals), ' ', (SELECT string_agg(shard::text, ',' ORDER BY shard) FROM leases)) FROM writers
 """
+"""Another text once anybody has signalled something, or there is another shard: it costs less to ask for than needs."""
 
 
 class ShardPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,13 +99,6 @@ class ShardNeeds(NamedTuple):
     def of(self, shard: int) -> list[ShardPlace]:
         """The endpoints that are in `shard`."""
         return [place for place in self.places if place.shard == shard]
-
-
-async def needs_version(driver: Driver) -> str:
-    """Another text once anybody has signalled something, or there is another shard: it costs less to ask for. Raises
-    what the driver does.
-    """
-    return str(await driver.fetchval(_VERSION))
 
 
 async def shard_needs(driver: Driver) -> ShardNeeds:

@@ -12,8 +12,8 @@ from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.core.ownership.shard_bids import Pair
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect
-from orchestrator.ledger.processes.leases import TakenShard
-from orchestrator.ledger.processes.lookout import LedgerSighting, Lookout
+from orchestrator.ledger.processes.leases import LedgerSighting, TakenShard
+from orchestrator.ledger.processes.lookout import Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, Membership, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessKind, ProcessName
@@ -41,7 +41,7 @@ class ShardOwner:
         """The shards that it has, and since when."""
 
         self._needs = ShardNeeds()
-        self._needs_version = ""
+        self._seen_version = self._needs_version = ""
         self._needs_due_at = 0
         self._needs_at = 0
         self.endpoints_left = EndpointsLeft()
@@ -89,20 +89,20 @@ class ShardOwner:
         """How the ledger is found now, once those that beat no more are declared dead. Raises what the driver does."""
         seen = await self._lookout.look(self.number)
         self._has(lease.as_taken for lease in seen.leases if lease.owner == self.number)  # whatever it was told
+        self._seen_version = seen.needs_version
         return seen
 
     async def needs(self, *, anew: bool = False) -> ShardNeeds:
-        """What there is to do, as it was a moment ago at most, unless it takes long to find out: `anew`, as it is now.
+        """What there is to do, as it was at the last `look`, unless it takes long to find out: `anew`, as it is now.
         Raises what the driver does.
         """
-        began_at = self.elapsed()
-        if anew or began_at >= self._needs_due_at:
+        began_at, version = self.elapsed(), self._seen_version  # what comes meanwhile is asked for again
+        is_old = version != self._needs_version or began_at - self._needs_at >= NEEDS_US
+        if anew or (is_old and began_at >= self._needs_due_at):
             async with self._line.asking() as asked:
-                version = await asked.leases.needs_version()  # first: what comes meanwhile is asked for again
-                if anew or version != self._needs_version or began_at - self._needs_at >= NEEDS_US:
-                    self._needs = await asked.leases.needs()
-                    self._needs_version, self._needs_at = version, began_at
+                self._needs = await asked.leases.needs()
             now = self.elapsed()
+            self._needs_version, self._needs_at = version, began_at
             self._needs_due_at = now + ASKED_SHARE * (now - began_at)
         return self._needs
 
@@ -121,7 +121,7 @@ class ShardOwner:
     async def give(self, taken: TakenShard) -> None:
         """Lets go of one, in which nothing of this process goes on any more. Raises what the driver does."""
         async with self._line.asking() as asked:
-            is_settled, left = self._is_settled(taken), self.endpoints_left.text
+            is_settled, left = self.is_settled(taken), self.endpoints_left.text
             await asked.leases.give(self._membership.number, taken, is_settled=is_settled, handover=left)
         self._has(each for each in tuple(self._since) if each != taken)
 
@@ -139,12 +139,13 @@ class ShardOwner:
 
     def farewell(self) -> Farewell:
         """What it says as it ends."""
-        return Farewell([taken.shard for taken in self._since if self._is_settled(taken)], self.endpoints_left.text)
+        return Farewell([taken.shard for taken in self._since if self.is_settled(taken)], self.endpoints_left.text)
 
     def _has(self, taken: Iterable[TakenShard]) -> None:
         self._since = {each: self._since.get(each, self.elapsed()) for each in taken}
 
-    def _is_settled(self, taken: TakenShard) -> bool:
+    def is_settled(self, taken: TakenShard) -> bool:
+        """Whether nothing can be under way any more that an owner before this one has sent, which was declared dead."""
         return not taken.was_left or self.elapsed() - self._since[taken] >= GONE_US
 
 
@@ -172,7 +173,7 @@ async def shard_owner_of(
 
     try:
         async with membership_of(name, connect, process, here, farewell, kind) as membership:
-            owner = ShardOwner(membership, Lookout(line, here.elapsed), line, here.elapsed)
+            owner = ShardOwner(membership, Lookout(line, here.elapsed, with_needs=True), line, here.elapsed)
             here.owners[name] = owner
             try:
                 yield owner

@@ -12,6 +12,9 @@ import msgspec
 
 from orchestrator.core.samples.buckets import NO_VALUES, Histogram
 
+NO_EVENT: Final = -1
+"""The position before all events."""
+
 UNSERVED: Final = "unserved"
 """The code of why nothing of a run is sent: whoever is at work does not send for it."""
 
@@ -103,7 +106,9 @@ class EndpointSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     at: int = 0
     position: int = 0
-    """The last event of the ledger that is in it, where several engines take samples; 0: its process says so."""
+    """The last event of the ledger that is in it, where several engines take samples, and `NO_EVENT` where there was
+    none; 0: its process says so.
+    """
 
     # --- gauges
     workers: Mapping[str, int] = {}

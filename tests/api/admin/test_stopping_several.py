@@ -11,6 +11,7 @@ import pytest
 from orchestrator.api.admin.process_stop import ProcessEnd, stop
 from orchestrator.clock import SystemClock
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.process.ledger_watch import LedgerWatch
 from orchestrator.engine.process.stop_watch import StopWatch
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
@@ -50,12 +51,16 @@ class Several:
         stop = self.stops[process.name]
         async with turn:
             number = await joins(driver, process)
-            await Leases(driver).all()
+            await Leases(driver).sighting()
             await Leases(driver).take(number, [0])
         watch = StopWatch(ledger=self.ledger, number=number.id, stop=stop, console=SilentConsole())
+        signals = LedgerWatch(self.ledger.signals_of_others)
+        signals.subscribers.add(watch.on_change)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch.serve)
+            tasks.start_soon(signals.serve)
             await stop.wait()
+            tasks.cancel_scope.cancel()
         async with turn:
             await Processes(driver).leave(number)
 

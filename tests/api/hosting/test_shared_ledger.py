@@ -11,10 +11,13 @@ from orchestrator.api.foreground.serve import serve
 from orchestrator.api.hosting.shard_news import UNKNOWN_US
 from orchestrator.api.runs.process_commands import control, retry
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import LET_GO_US
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.leases import LeaseRow, Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
@@ -25,6 +28,7 @@ from orchestrator.units import SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
 from tests.engine.process import Heard
 from tests.postgres.ledgers import on_virtual_time, waited_for
+from tests.postgres.owners import joins, present
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -174,9 +178,9 @@ async def test_who_was_declared_dead_ends_all_and_joins_again_under_another_numb
     async with site.serving("a") as [machine]:
         await site.until(run, State.SUCCEEDED, 5)
         driver = await waited_for(site.url)({}, LineBounds())
-        [process] = await Processes(driver).all()
+        [process] = await present(driver)
         while not await Processes(driver).declare_dead(process):
-            [process] = await Processes(driver).all()
+            [process] = await present(driver)
         driver.terminate()
         await site.until(run, State.SUCCEEDED, 40)
         [warned] = machine.heard.warnings
@@ -273,3 +277,28 @@ async def test_who_cannot_find_out_for_a_while_who_has_what_says_why_once(site: 
         assert "it cannot be found out who serves which part" in warned
         assert "ConnectionRefusedError: no way there" in warned
         machine.heard.warnings.clear()
+
+
+@pytest.mark.slow
+async def test_what_the_dead_have_left_is_looked_after_once_though_nothing_more_is_to_be_done_there(site: Site) -> None:
+    run = await site.run_at(ONE)
+    async with AsyncExitStack() as stack:
+        driver = await waited_for(site.url)({}, LineBounds())
+        stack.callback(driver.terminate)
+
+        async def lease() -> LeaseRow:
+            return next(each for each in (await Leases(driver).sighting()).leases if each.shard == run.endpoint_id)
+
+        async with site.serving("a"):
+            await site.until(run, State.SUCCEEDED)
+            await anyio.sleep(LET_GO_US / SECOND_US + SOON_S)
+            assert (await lease()).owner is None
+            dead = await joins(driver, ProcessName("one that dies", " #dead"))
+            assert [each.shard for each in await Leases(driver).take(dead, [run.endpoint_id])] == [run.endpoint_id]
+            await anyio.sleep(SILENCE_US / SECOND_US + SOON_S)
+            assert (await site.shards())[run.endpoint_id] == "a"
+            await anyio.sleep((GONE_US + LET_GO_US) / SECOND_US + SOON_S)
+            given = await lease()
+            assert (given.owner, given.left_at) == (None, None)
+            await anyio.sleep(GONE_US / SECOND_US)
+            assert await lease() == given, "once is enough"

@@ -56,7 +56,7 @@ class Shared:
         intake = await self.ledger.runs.intakes.start(run)
         await self.ledger.runs.intakes.add(intake, packed_rows(rows(3)))
         await self.ledger.runs.intakes.accept(intake)
-        await self.leases.all()
+        await self.leases.sighting()
         return run
 
     @asynccontextmanager

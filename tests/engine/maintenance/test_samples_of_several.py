@@ -63,3 +63,24 @@ async def test_what_one_did_after_its_last_sample_is_counted_once_by_whoever_goe
         assert await succeeded(w.ledger) == {one.endpoint_id: JOBS, other.endpoint_id: JOBS}
         latest = await w.ledger.samples.latest_of_processes()
         assert {slot: each.begins for slot, each in latest.items()}[0] == 1
+
+
+async def test_what_one_did_that_had_sampled_before_anything_happened_at_all_is_counted_by_whoever_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w:
+        one, other = await w.a_run(ONE, SLOW), await w.a_run(OTHER, SLOW)
+        with suppress(BaseExceptionGroup, KilledError):
+            async with another(path, w.service, w.clock) as killed:
+                killed.ledger.samples.slot = killed.ledger.runs.heartbeats.slot = 1
+                async with killed.at_work(other):
+                    await killed.until(other, State.SUCCEEDED, 3)
+                    raise KilledError
+        assert await succeeded(w.ledger) == {other.endpoint_id: 0}
+        async with w.at_work(one, is_keeper=True):
+            await w.until(one, State.SUCCEEDED, JOBS)
+            await anyio.sleep(30)
+            async with w.at_work(other):
+                await w.until(other, State.SUCCEEDED, JOBS)
+        assert await succeeded(w.ledger) == {one.endpoint_id: JOBS, other.endpoint_id: JOBS}

@@ -64,7 +64,7 @@ async def test_each_process_is_there_with_what_it_has_and_what_nobody_has(url: s
         first, second = await among.join(FIRST), await among.join(SECOND)
         assert first is not None
         assert second is not None
-        await leases.all()
+        await leases.sighting()
         await leases.take(first, [0, 1])
         found = await site.inspection.processes()
         one, two = found.processes

@@ -42,7 +42,7 @@ async def test_what_the_dead_have_said_is_not_shown_as_of_now_and_who_spoke_befo
             return sorted(beat.slot for beat in await ledger.beats_at_work(await ledger.holder()))
 
         keeper, other = await joins(driver, KEEPER), await joins(driver, OTHER)
-        await Leases(driver).all()
+        await Leases(driver).sighting()
         await Leases(driver).take(keeper, [0])
         await said(keeper)
         await said(other)

@@ -9,7 +9,7 @@ from orchestrator.core.ownership.shard_bids import KEEPERS, Pair
 from orchestrator.ledger.processes.leases import LeaseRow, Leases, TakenShard
 from orchestrator.ledger.processes.processes import Processes, ProcessKind, ProcessNumber
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
-from tests.postgres.owners import joins, takes, takes_over
+from tests.postgres.owners import joins, present, takes, takes_over
 
 pytestmark = pytest.mark.anyio
 
@@ -25,18 +25,18 @@ async def leases_with_endpoints(driver: Any) -> Leases:
 
 
 async def by_shard(leases: Leases) -> dict[int, LeaseRow]:
-    return {lease.shard: lease for lease in await leases.all()}
+    return {lease.shard: lease for lease in (await leases.sighting()).leases}
 
 
 async def test_each_endpoint_is_a_shard_of_its_own_until_it_is_used_with_another_and_one_is_the_keepers(
     connect: Connect,
 ) -> None:
     driver = await connect(FIRST.mark)
-    assert [lease.shard for lease in await Leases(driver).all()] == [KEEPERS]
+    assert [lease.shard for lease in (await Leases(driver).sighting()).leases] == [KEEPERS]
 
     leases = await leases_with_endpoints(driver)
 
-    assert [(lease.shard, lease.owner, lease.epoch) for lease in await leases.all()] == [
+    assert [(lease.shard, lease.owner, lease.epoch) for lease in (await leases.sighting()).leases] == [
         (0, None, 0),
         (1, None, 0),
         (2, None, 0),
@@ -47,7 +47,7 @@ async def test_whoever_takes_a_shard_has_it_and_another_one_may_have_another(con
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
     first, second = [await joins(driver, each) for each in (FIRST, SECOND)]
-    await leases.all()
+    await leases.sighting()
 
     assert await leases.take(first, [1, KEEPERS]) == [
         TakenShard(0, 1, was_left=False),
@@ -67,7 +67,7 @@ async def test_whoever_takes_a_shard_has_it_and_another_one_may_have_another(con
 
 async def test_of_many_who_take_at_once_one_gets_all_of_it(connect: Connect) -> None:
     drivers = [await connect(FIRST.mark) for _ in range(6)]
-    await (await leases_with_endpoints(drivers[0])).all()
+    await (await leases_with_endpoints(drivers[0])).sighting()
     got: list[int] = []
 
     async def take(driver: Any, number: ProcessNumber) -> None:
@@ -85,7 +85,7 @@ async def test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_
 ) -> None:
     driver = await connect(FIRST.mark)
     first, leases = await joins(driver, FIRST), await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     before, kept = await leases.take(first, [1, 2])
 
     assert await leases.give(first, before, is_settled=True)
@@ -98,25 +98,25 @@ async def test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_
 
 async def test_who_leaves_lets_go_of_all(connect: Connect) -> None:
     driver = await connect(FIRST.mark)
-    await (leases := await leases_with_endpoints(driver)).all()
+    await (leases := await leases_with_endpoints(driver)).sighting()
     number = await takes(driver, FIRST)
 
     await Processes(driver).leave(number)
 
-    assert {lease.owner for lease in await leases.all()} == {None}
+    assert {lease.owner for lease in (await leases.sighting()).leases} == {None}
     after = await takes(driver, SECOND)
     await Processes(driver).leave(number)  # once more, late: it takes nothing from its successor
-    assert {lease.owner for lease in await leases.all()} == {after.id}
+    assert {lease.owner for lease in (await leases.sighting()).leases} == {after.id}
 
 
 async def test_what_a_dead_one_has_left_is_told_until_nothing_of_it_can_be_under_way(connect: Connect) -> None:
     driver, other = await connect(FIRST.mark), await connect(SECOND.mark)
-    await (await leases_with_endpoints(driver)).all()
+    await (await leases_with_endpoints(driver)).sighting()
     await takes(driver, FIRST)
     leases, number = Leases(other), await takes_over(other, SECOND)
 
-    assert {lease.left_at is None for lease in await leases.all()} == {False}
-    keepers, one, two = [lease.as_taken for lease in await leases.all()]
+    assert {lease.left_at is None for lease in (await leases.sighting()).leases} == {False}
+    keepers, one, two = [lease.as_taken for lease in (await leases.sighting()).leases]
     assert one.was_left
     await leases.give(number, one, is_settled=False)
     await leases.give(number, two, is_settled=True)
@@ -132,7 +132,7 @@ async def test_what_a_dead_one_has_left_is_told_until_nothing_of_it_can_be_under
 async def test_one_that_is_wanted_goes_to_who_asked_first_and_to_anybody_once_that_has_ended(connect: Connect) -> None:
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     owner, asking, late = [await joins(driver, each) for each in (FIRST, SECOND, THIRD)]
     assert not await leases.want(asking, 1), "nobody has it: it need not be asked for"
     [taken] = await leases.take(owner, [1])
@@ -152,7 +152,7 @@ async def test_one_that_is_wanted_goes_to_who_asked_first_and_to_anybody_once_th
 async def test_who_asked_for_one_gets_it_and_wants_it_no_more(connect: Connect) -> None:
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     owner, asking = [await joins(driver, each) for each in (FIRST, SECOND)]
     [taken] = await leases.take(owner, [1])
     await leases.want(asking, 1)
@@ -174,7 +174,7 @@ async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_
 ) -> None:
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     assert (await leases.needs()).pairs == []
     await driver.execute(A_RUN_OF_TWO)
     [pair] = (await leases.needs()).pairs
@@ -183,13 +183,13 @@ async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_
     await leases.take(first, [1])
     await leases.take(second, [2])
     assert not await leases.merge(first, pair)
-    assert [lease.shard for lease in await leases.all()] == [0, 1, 2]
+    assert [lease.shard for lease in (await leases.sighting()).leases] == [0, 1, 2]
 
     await Processes(driver).leave(second)
     await leases.take(first, [2])
     assert await leases.merge(first, pair)
 
-    assert [(lease.shard, lease.owner) for lease in await leases.all()] == [(0, None), (1, first.id)]
+    assert [(lease.shard, lease.owner) for lease in (await leases.sighting()).leases] == [(0, None), (1, first.id)]
     assert (await leases.needs()).pairs == []
     assert not await leases.merge(first, pair), "once more"
 
@@ -197,24 +197,24 @@ async def test_shards_that_a_run_uses_together_are_told_and_become_one_once_one_
 async def test_of_shards_that_become_one_it_stays_known_that_an_owner_of_either_has_died(connect: Connect) -> None:
     driver, other = await connect(FIRST.mark), await connect(SECOND.mark)
     leases = await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     dead, number = await joins(driver, FIRST), await joins(other, SECOND)
     await leases.take(dead, [2])
-    [process] = [each for each in await Processes(other).all() if each.id == dead.id]
+    [process] = [each for each in await present(other) if each.id == dead.id]
     assert await Processes(other).declare_dead(process)
     leases = Leases(other)
     await leases.take(number, [1, 2])
-    assert [lease.left_at is None for lease in await leases.all()] == [True, True, False]
+    assert [lease.left_at is None for lease in (await leases.sighting()).leases] == [True, True, False]
 
     assert await leases.merge(number, Pair(1, 2))
 
-    assert [lease.left_at is None for lease in await leases.all()] == [True, False]
+    assert [lease.left_at is None for lease in (await leases.sighting()).leases] == [True, False]
 
 
 async def test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new(connect: Connect) -> None:
     driver = await connect(FIRST.mark)
     leases = await leases_with_endpoints(driver)
-    await leases.all()
+    await leases.sighting()
     alone, other = await Processes(driver).join(FIRST, ProcessKind.ALONE), await joins(driver, SECOND)
     assert alone is not None
     assert [each.shard for each in await leases.take(other, [1])] == [1], "it has nothing yet"

@@ -71,7 +71,7 @@ async def test_one_that_is_older_than_the_tables_takes_nothing_and_asks_for_noth
     driver = await waited_for(older)({}, LineBounds())
     has, comes = await takes(driver, FIRST), await joins(driver, SECOND)
     leases = Leases(driver)
-    [keepers] = [each.as_taken for each in await leases.all()]
+    [keepers] = [each.as_taken for each in (await leases.sighting()).leases]
 
     await driver.execute(NEWER)
     assert not await leases.want(comes, keepers.shard)

@@ -13,7 +13,7 @@ from orchestrator.ledger.jobs.claims import SLOTS
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Process, Processes, ProcessName, ProcessNumber
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
-from tests.postgres.owners import joins, owner_of, takes, takes_over
+from tests.postgres.owners import joins, owner_of, present, takes, takes_over
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_each_has_a_slot_of_its_own_and_a_number_that_does_not_come_back(c
 
     assert again.slot == second.slot
     assert again.id > third.id
-    told = {each.id: (each.name, each.version, each.beat) for each in await processes.all()}
+    told = {each.id: (each.name, each.version, each.beat) for each in await present(driver)}
     assert told[again.id] == (SECOND.name, __version__, 0)
     assert second.id not in told
 
@@ -64,15 +64,16 @@ async def test_one_too_many_gets_none_until_another_one_has_gone(connect: Connec
 
 
 async def test_a_beat_is_seen_and_whoever_saw_the_one_before_cannot_declare_it_dead(connect: Connect) -> None:
-    processes, other = Processes(await connect(FIRST.mark)), Processes(await connect(SECOND.mark))
+    processes, driver = Processes(await connect(FIRST.mark)), await connect(SECOND.mark)
+    other = Processes(driver)
     number = await processes.join(FIRST)
     assert number is not None
-    [seen] = await other.all()
+    [seen] = await present(driver)
 
     assert await processes.beat(number)
 
     assert not await other.declare_dead(seen)
-    assert [each.beat for each in await other.all()] == [seen.beat + 1]
+    assert [each.beat for each in await present(driver)] == [seen.beat + 1]
 
 
 async def test_of_two_who_declare_the_same_one_dead_one_does(connect: Connect) -> None:
@@ -153,8 +154,8 @@ async def test_whoever_has_proved_that_it_lives_does_so_until_its_transaction_ha
 async def test_what_it_took_while_its_row_was_waited_for_is_freed_as_well(connect: Connect) -> None:
     at_work, bidder = await connect(" #z"), await connect(SECOND.mark)
     number = await joins(at_work, FIRST)
-    await Leases(at_work).all()
-    [silent] = await Processes(bidder).all()
+    await Leases(at_work).sighting()
+    [silent] = await present(bidder)
     await at_work.execute("BEGIN")
     assert await Leases(at_work).take(number, [0])
 
@@ -164,9 +165,9 @@ async def test_what_it_took_while_its_row_was_waited_for_is_freed_as_well(connec
             await anyio.lowlevel.checkpoint()
         await at_work.execute("COMMIT")
 
-    [lease] = await Leases(bidder).all()
+    [lease] = (await Leases(bidder).sighting()).leases
     assert (lease.owner, lease.left_at is None) == (None, False)
-    assert await Processes(bidder).all() == []
+    assert await present(bidder) == []
 
 
 async def test_nobody_elses_connections_are_ended(connect: Connect) -> None:
@@ -197,11 +198,12 @@ async def test_a_mark_is_said_as_it_is_whatever_is_in_it(connect: Connect) -> No
 
 
 async def test_of_two_of_one_name_the_later_one_has_a_number_behind_it(connect: Connect) -> None:
-    processes = Processes(await connect(FIRST.mark))
+    driver = await connect(FIRST.mark)
+    processes = Processes(driver)
     first, second = await processes.join(FIRST), await processes.join(ProcessName(FIRST.name, SECOND.mark))
     assert first is not None
     assert second is not None
-    assert [each.name for each in await processes.all()] == [FIRST.name, f"{FIRST.name}, {second.slot + 1}"]
+    assert [each.name for each in await present(driver)] == [FIRST.name, f"{FIRST.name}, {second.slot + 1}"]
     await processes.leave(first)
     assert await processes.join(FIRST) is not None
-    assert [each.name for each in await processes.all()] == [f"{FIRST.name}, {second.slot + 1}", FIRST.name]
+    assert [each.name for each in await present(driver)] == [f"{FIRST.name}, {second.slot + 1}", FIRST.name]

@@ -120,7 +120,7 @@ async def test_of_several_each_is_told_by_the_endpoints_that_it_has_and_the_keep
     await drivers[0].execute(TWO_ENDPOINTS)
     leases = Leases(drivers[0])
     keeper, other, gone = [await joins(driver, name) for driver, name in zip(drivers, names, strict=True)]
-    await leases.all()
+    await leases.sighting()
     async with site_at(url) as site:
         assert (await site.holder(), (await site.owners("")).at) == (None, {})
         await leases.take(other, [2])

@@ -12,7 +12,7 @@ from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.units import SECOND_US
 from tests.ledger.processes.place import ASKS, NEXT, OWNER, Place
-from tests.postgres.owners import joins, owner_of, takes, takes_over
+from tests.postgres.owners import joins, owner_of, present, takes, takes_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -129,7 +129,7 @@ async def test_of_several_who_wait_for_one_that_has_ended_one_takes_it_and_the_o
     [owner] = owned
     assert len(told) == 2
     assert all(owner in text for text in told)
-    assert await Processes(await place.driver(ASKS)).all() == []
+    assert await present(await place.driver(ASKS)) == []
 
 
 async def test_a_server_that_nobody_can_reach_is_told_at_once(place: Place) -> None:
@@ -154,8 +154,8 @@ async def test_a_beat_whose_answer_came_late_counts_from_its_beginning(place: Pl
 async def shards_of(place: Place, process: ProcessName) -> list[int]:
     """Those that `process` has."""
     driver = await place.driver(ASKS)
-    [number] = [each.id for each in await Processes(driver).all() if each.name == process.name]
-    return [lease.shard for lease in await Leases(driver).all() if lease.owner == number]
+    [number] = [each.id for each in await present(driver) if each.name == process.name]
+    return [lease.shard for lease in (await Leases(driver).sighting()).leases if lease.owner == number]
 
 
 async def with_endpoints(place: Place, *names: str) -> None:
@@ -181,7 +181,7 @@ async def test_beside_one_that_has_a_part_of_it_nobody_has_it(place: Place) -> N
     await with_endpoints(place, "a")
     driver = await place.driver(ASKS)
     part = await joins(driver, ASKS)
-    await Leases(driver).all()
+    await Leases(driver).sighting()
     await Leases(driver).take(part, [1])
     with pytest.raises(LedgerBusyError, match=ASKS.name):
         async with place.tenure(OWNER):
@@ -214,7 +214,7 @@ async def test_one_that_ends_without_a_word_is_forgotten_by_the_owner(place: Pla
         driver = await place.driver(ASKS)
         await joins(driver, NEXT)
         await anyio.sleep(TAKEN_S_MAX)
-        assert [each.name for each in await Processes(driver).all()] == [OWNER.name]
+        assert [each.name for each in await present(driver)] == [OWNER.name]
 
 
 async def test_one_too_many_is_refused_once_it_is_known_that_all_live(place: Place) -> None:

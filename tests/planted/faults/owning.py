@@ -6,6 +6,7 @@ TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 LEASE = "tests/core/ownership/test_lease.py"
 BIDS = "tests/core/ownership/test_shard_bids.py"
+SHARED = "tests/api/hosting/test_shared_ledger.py"
 RUN_SHARE = "tests/api/hosting/test_run_share.py"
 REACH = "tests/core/ownership/test_service_reach.py"
 LEASES = "tests/ledger/processes/test_leases.py"
@@ -276,5 +277,12 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             f"{RUN_SHARE}::test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_once_it_is_stopped",
         ),
+    ),
+    Fault(
+        name="nobody looks after what a process did last that was declared dead, once nothing more is to be done there",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._due",
+        old="is_needed=each.shard in needed or self._is_left(each),",
+        new="is_needed=each.shard in needed,",
+        tests=(f"{SHARED}::test_what_the_dead_have_left_is_looked_after_once_though_nothing_more_is_to_be_done_there",),
     ),
 )

@@ -57,4 +57,13 @@ FAULTS: tuple[Fault, ...] = (
         new="return False",
         tests=("tests/core/samples/test_rates.py::test_over_a_gap_nothing_is_said",),
     ),
+    Fault(
+        name="what a killed process did since a sample before the first event is counted by nobody",
+        path="orchestrator/engine/maintenance/sampler.py::Sampler._of_endpoints",
+        old="facts.position or NO_EVENT",
+        new="facts.position",
+        tests=(
+            "tests/engine/maintenance/test_samples_of_several.py::test_what_one_did_that_had_sampled_before_anything_happened_at_all_is_counted_by_whoever_goes_on",
+        ),
+    ),
 )
