@@ -63,7 +63,10 @@ class RunShare:
         """
         while True:
             while not is_left():
+                was_begun = self._is_begun
                 await self.begin_where_nobody_serves()
+                if self._is_begun and not was_begun:
+                    self._host.console.info("nobody serves this ledger any more: this process goes on with its run")
                 with anyio.move_on_after(LOOK_S):
                     await self._host.stop.wait()
             await self._finish()

@@ -72,6 +72,7 @@ async def test_it_goes_on_itself_once_nobody_serves_any_more(site: Site) -> None
         await running.ended.wait()
     assert running.summary is not None
     assert running.summary.jobs["succeeded"] == 40
+    assert "nobody serves this ledger any more: this process goes on with its run" in running.heard.lines
     assert site.senders(ONE) == ["s", "a"]
     assert site.service.paid == 40
 
