@@ -68,9 +68,12 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "held:3": Fault(does=held(3), weight=2),
     "held:12": Fault(does=held(12), is_replaced=True, lasts_s=12),
     "no-ledger:20": Fault(does=swallowed(20, ledger=True, service=False), is_replaced=True, lasts_s=20),
-    # It waits for answers for as long as usual.
+    # It waits for answers for as long as usual, and may hand over by then.
     "no-service:20": Fault(
-        does=swallowed(20, ledger=False, service=True), silence_s_max=NO_ANSWER_S + SILENCE_S_MAX, lasts_s=NO_ANSWER_S
+        does=swallowed(20, ledger=False, service=True),
+        stands_back=True,
+        silence_s_max=NO_ANSWER_S + SILENCE_S_MAX,
+        lasts_s=NO_ANSWER_S,
     ),
     "no-service:60": Fault(
         does=swallowed(60, ledger=False, service=True),
