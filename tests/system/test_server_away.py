@@ -85,6 +85,7 @@ def test_who_stops_it_meanwhile_waits_for_it_no_longer(desk: Desk, service: Serv
         ended = program.ended(STOPPED_S_MAX)
     assert ended.exit_code == 3, ended
     assert "cannot reach the ledger" in ended.stderr
+    assert f"interrupted; 0 of {JOBS} jobs finished" in ended.stderr
     service.change(hold=False)
     resumed = desk.call("resume", "prompts", "--ledger", ledger, *FAST)
     assert resumed.exit_code == 0, resumed

@@ -45,6 +45,20 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     return plan_of_pool(Batch(rows=jobs), found, terms_of(settings, ledger.now()), rule_of(settings)).verdict
 
 
+async def tell_outlook(
+    ledger: Ledger,
+    run: Run,
+    settings: RunSettings,
+    connection: ConnectionSettings,
+    console: Console,
+    *,
+    of: str = "",
+) -> None:
+    """Says how `run` will go, where that is known; `of` says what of it is meant."""
+    if (told := await outlook(ledger, run, settings, connection)) is not None:
+        console.info(f"{run.name}: {of}{told}")
+
+
 async def tell_after_canary(
     ledger: Ledger, session: RunSession, connection: ConnectionSettings, console: Console
 ) -> None:
@@ -53,8 +67,7 @@ async def tell_after_canary(
         return
     await session.progress.until(lambda: not session.brakes.awaits_canary)
     run = await as_it_is(ledger, session.run)
-    if (told := await outlook(ledger, run, run.settings, connection)) is not None:
-        console.info(f"{run.name}: the rest: {told}")
+    await tell_outlook(ledger, run, run.settings, connection, console, of="the rest: ")
 
 
 class Place(NamedTuple):

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from orchestrator.api.foreground.forecast_line import outlook, tell_after_canary
+from orchestrator.api.foreground.forecast_line import tell_after_canary, tell_outlook
 from orchestrator.api.foreground.run_files import RunFiles
 from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.foreground.run_log import LogBook
@@ -25,7 +25,7 @@ from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.observers.served_run import ServedRun, as_it_is
-from orchestrator.errors import StorageError
+from orchestrator.errors import StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
@@ -107,8 +107,7 @@ class Foreground:
         await session.recount()
         start_and_stop_texts.say_recovered(self._console, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)
-        if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
-            self._console.info(f"{run.name}: {told}")
+        await tell_outlook(engine.ledger, run, settings, self._request.connection, self._console)
         await engine.host.provide_for(run)
         await session.send()
         self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
@@ -134,17 +133,18 @@ class Foreground:
             followed = await followed_run(ledger, run, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
-            async with run_share(host, followed) as share, anyio.create_task_group() as joining:
-                try:
+            try:
+                async with run_share(host, followed) as share, anyio.create_task_group() as joining:
                     if host.is_shared:
                         await share.begin_where_nobody_serves()
                     joining.start_soon(self._join, followed, share, settings, around, joining)
                     takes_over = await self._follow(followed, share, held)
                     summary = await (self._serve(around) if takes_over else self._leave(followed, ledger))
-                except StorageError:
+                    joining.cancel_scope.cancel()
+            except (StorageError, BaseExceptionGroup) as error:
+                if isinstance(leading(error), StorageError):
                     self.so_far = self.so_far or await self._cut_short(ledger)
-                    raise
-                joining.cancel_scope.cancel()
+                raise
         return summary
 
     async def _join(
@@ -164,10 +164,10 @@ class Foreground:
         if self._host.engine is None:
             acknowledged = await followed.ask()
             await followed.look()
-            if not share.is_begun:
+            if share.is_begun:
+                await tell_outlook(ledger, followed.run, settings, self._request.connection, self._console)
+            else:
                 start_and_stop_texts.say_joined(self._console, followed.run.name, acknowledged)
-            elif told := await outlook(ledger, followed.run, settings, self._request.connection):
-                self._console.info(f"{followed.run.name}: {told}")
             self._under_way(around, joining, ledger, followed.run, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)
@@ -223,7 +223,7 @@ class Foreground:
         """The run, made if it is new, and its settings from now on."""
         if self._standing is not None:
             self._is_called((await as_it_is(ledger, self._standing.run)).name)
-        is_alone = self._host.engine is not None or await ledger.holder() is None
+        is_alone = self._host.engine is not None or (self._host.is_shared and await ledger.holder() is None)
         run, settings = await self._intake.found(ledger, self._request, alone=is_alone)
         self._is_called(run.name)  # the beginning of it may be given
         return run, settings

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from orchestrator.api.hosting.follower import LOOK_S, FollowedRun
 from orchestrator.api.hosting.host import Host
@@ -27,6 +27,7 @@ class RunShare:
         self._host = host
         self._followed = followed
         self._tasks = tasks
+        self._listens = anyio.Event()
         self._stop = anyio.Event()
         self._ended = anyio.Event()
         self._is_begun = False
@@ -45,17 +46,20 @@ class RunShare:
         """Whether this process has come to be one of those that serve the ledger."""
         return self._is_begun
 
-    async def begin_where_nobody_serves(self) -> None:
-        """Has this process serve the run where nobody is there who serves whatever there is; returns once it listens.
+    async def begin_where_nobody_serves(self) -> bool:
+        """Has this process serve the run where nobody is there who serves whatever there is; returns, once it listens,
+        whether it has begun just now.
 
         Raises `UsageError` where it cannot.
         """
         if self._is_begun or self._host.stop.is_set() or await self._followed.ledger.is_served():
-            return
+            return False
         self._is_begun = True
-        await self._tasks.start(self._serve)
+        self._tasks.start_soon(self._serve)
+        await self._listens.wait()
         if self._shared is not None:
             await self._shared.ability.check(self._followed.run)
+        return True
 
     async def serve_until(self, is_left: Callable[[], bool]) -> None:
         """Begins as soon as nobody serves the run any more; returns once `is_left` holds, and all that is then to be
@@ -63,18 +67,16 @@ class RunShare:
         """
         while True:
             while not is_left():
-                was_begun = self._is_begun
-                await self.begin_where_nobody_serves()
-                if self._is_begun and not was_begun:
+                if await self.begin_where_nobody_serves():
                     self._host.console.info("nobody serves this ledger any more: this process goes on with its run")
                 with anyio.move_on_after(LOOK_S):
                     await self._host.stop.wait()
             await self._finish()
             if is_left():  # else somebody has had its failed jobs queued again meanwhile
                 break
-        await self.end()
+        await self._end()
 
-    async def end(self) -> None:
+    async def _end(self) -> None:
         """Hands over what it has; returns once nothing of it is under way."""
         self._is_to_end = True
         if self._is_begun:
@@ -105,29 +107,21 @@ class RunShare:
             for engine in shared.engines:
                 await engine.tell()
 
-    async def _serve(self, *, task_status: TaskStatus[None]) -> None:
+    async def _serve(self) -> None:
         from orchestrator.api.hosting.shared_host import serve_shared  # noqa: PLC0415  with it comes what few need
-
-        is_told = False
-
-        def tell() -> None:
-            nonlocal is_told
-            if not is_told:
-                is_told = True
-                task_status.started()
 
         def at_work(shared: "SharedLedger | None") -> None:
             self._shared = shared
             if shared is not None:
                 self._followed.is_served_here = True
                 shared.process.services.use_key_for(self._followed.run.service_url)
-                tell()
+                self._listens.set()
 
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._give_up)
             await serve_shared(replace(self._host, stop=self._stop, run=self._followed.run.id), at_work=at_work)
             beside.cancel_scope.cancel()
-        tell()
+        self._listens.set()  # also where it never did: it was stopped before
         if not self._is_to_end:  # somebody has asked for the end of this process
             self._host.stop.set()
         self._ended.set()
@@ -143,6 +137,4 @@ class RunShare:
 async def run_share(host: Host, followed: FollowedRun) -> AsyncIterator[RunShare]:
     """That of the run `followed`, of which nothing is left after the block."""
     async with anyio.create_task_group() as tasks:
-        share = RunShare(host, followed, tasks)
-        yield share
-        await share.end()
+        yield RunShare(host, followed, tasks)

@@ -70,7 +70,8 @@ class ShardAbility:
         """What can be done with that shard."""
         if shard == KEEPERS and not self.takes_pipelines:
             return Ability.NEVER
-        if self._lacks(shard) is not None or not (self.only is None or self.only in self._runs.get(shard, ())):
+        is_of_others = self.only is not None and self.only not in self._runs.get(shard, ())
+        if is_of_others or self._lacks(shard) is not None:
             return Ability.LACKS
         is_known = (
             self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs.get(shard, ()))

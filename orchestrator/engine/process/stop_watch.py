@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 
 from orchestrator.engine.runtime.console import Console
-from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup
+from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Command, Reply
@@ -29,26 +29,30 @@ class StopWatch:
     stop: anyio.Event
     console: Console
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+    _after: int | None = field(init=False, default=None)
+    """The last command that was asked before this process watched."""
 
     def on_change(self) -> None:
         """Somebody may have asked for something."""
         self._wakeup.wake()
 
     async def serve(self) -> None:
-        """Goes on until it was asked, or is cancelled. What was asked before does not concern this process."""
-        after: int | None = None
-        while not self.stop.is_set():
-            wait_s = SELDOM_S
-            try:
-                if after is None:
-                    after = await self.ledger.commands.latest()
-                command = await self.ledger.commands.end_asked(self.number, after=after)
-                if command is not None:
-                    await self._stop(command)
-            except StorageError as error:
-                log.info("whether this process is to stop is unknown: %s", error)
-                wait_s = POLL_S_MAX
-            await self._wakeup.wait(wait_s)
+        """Goes on until cancelled. What was asked before does not concern this process."""
+        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def _poll(self) -> float:
+        if self.stop.is_set():
+            return SELDOM_S
+        try:
+            if self._after is None:
+                self._after = await self.ledger.commands.latest()
+            command = await self.ledger.commands.end_asked(self.number, after=self._after)
+            if command is not None:
+                await self._stop(command)
+        except StorageError as error:
+            log.info("whether this process is to stop is unknown: %s", error)
+            return POLL_S_MAX
+        return SELDOM_S
 
     async def _stop(self, command: Command) -> None:
         await self.ledger.commands.finish(command.id, STOPS)

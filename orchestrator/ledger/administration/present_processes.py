@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.ledger.expressions import shard_of
-from orchestrator.ledger.postgres.process_mark import has_mark
+from orchestrator.ledger.processes.processes import IS_CONNECTED
 from orchestrator.ledger.schema.job_tables import AT_SERVICE, values_check
 from orchestrator.views.processes import (
     LackShown,
@@ -24,7 +24,7 @@ from orchestrator.views.processes import (
 )
 
 _PROCESSES: Final = text(
-    f"SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')}) AS is_connected,"
+    f"SELECT {IS_CONNECTED} AS is_connected,"
     " id, beat, name AS process, version, began_at AS since FROM processes ORDER BY id"
 )
 _SHARDS: Final = text(

@@ -18,7 +18,7 @@ from orchestrator.ledger.processes.processes import PROCESSES, Process, ProcessN
 from orchestrator.ledger.processes.shard_needs import NEEDS_VERSION, ShardNeeds, shard_needs
 
 OWNER: Final = statement_of("""
-SELECT name, taken_at, EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) AS is_connected
+SELECT name, taken_at, {is_connected} AS is_connected
 FROM leases JOIN processes ON processes.id = owner WHERE shard = 0
 """)
 """Who has the keeper's shard; no row if nobody has."""

@@ -44,17 +44,20 @@ _HANDED_OVER: Final = f"""(
 _IS_KNOWN: Final = f"(SELECT version_num FROM alembic_version) <= '{SCHEMA_VERSION}'"  # noqa: S608  text of ours
 """A newer program may have brought the tables up while this one had nothing of the ledger."""
 
+IS_CONNECTED: Final = f"EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')})"
+"""Whether a process has a connection still, as far as the server knows, by its row."""
+
 
 def statement_of(template: str) -> str:
-    """A statement with what several have in common: the server's time, the row of a process that asks, and what is told
-    by $3 of the endpoints of a shard that is let go of, whether this program knows the tables, and the shard of
-    an endpoint.
+    """A statement with what several have in common: the server's time, the row of a process that asks, whether one is
+    connected, what is told by $3 of the endpoints of a shard that is let go of, whether this program knows the tables,
+    and the shard of an endpoint.
     """
     return template.format(
         now=NOW_US,
         me=_ME,
         this=_THIS,
-        is_its=has_mark("mark"),
+        is_connected=IS_CONNECTED,
         is_this_ones=has_mark("$1::text"),
         is_whole=IS_WHOLE,
         handed_over=_HANDED_OVER,

@@ -31,7 +31,7 @@ from orchestrator.settings.addresses.ledger_address import LedgerUrl
 # Only as long as it has a connection: what becomes of one that has none is seen by who bids.
 _HAVE: Final = """
 SELECT {what} FROM leases JOIN processes ON processes.id = owner {of}
-WHERE EXISTS (SELECT FROM pg_stat_activity WHERE {{is_its}}) ORDER BY shard
+WHERE {{is_connected}} ORDER BY shard
 """
 _OF_ENDPOINTS: Final = "JOIN endpoints ON {its_shard} = shard"
 _ANYBODY: Final = text(statement_of(_HAVE.format(what="name, taken_at", of="")))
@@ -42,7 +42,7 @@ _EACH: Final = text(statement_of(_HAVE.format(what="endpoints.id, name, taken_at
 _OF_ALL: Final = text(
     statement_of(
         f"SELECT name, began_at AS taken_at FROM processes WHERE is_alone <> {ProcessKind.FOR_RUN:d}"  # noqa: S608  ours
-        " AND EXISTS (SELECT FROM pg_stat_activity WHERE {is_its}) ORDER BY id"
+        " AND {is_connected} ORDER BY id"
     )
 )
 _TAKEN_AT: Final = text("SELECT taken_at FROM leases WHERE owner IS NOT NULL AND shard = 0")
