@@ -15,7 +15,9 @@ from typing import Any, Final
 import anyio
 from sqlalchemy import Result, text
 
-_LAST: Final = text("SELECT last_value - (NOT is_called)::int FROM events_id_seq")
+from orchestrator.ledger.postgres.statements import following_number
+
+_FOLLOWING: Final = text(following_number("events_id_seq"))
 _WRITING: Final = text(
     "SELECT virtualtransaction FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND granted"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -41,7 +43,7 @@ class FeedHorizon:
     async def now(self) -> int:
         """Where it is; what is read from now on has all events up to it. Raises `StorageError`."""
         async with self._looking:
-            last: int = await self._asked(_LAST, None, Result.scalar_one)
+            last: int = await self._asked(_FOLLOWING, None, Result.scalar_one) - 1
             if last == self._last and not self._behind:
                 return last
             # Only afterwards: who has one of those numbers and is not among these has ended.

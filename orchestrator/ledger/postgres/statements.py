@@ -32,6 +32,21 @@ CREATE FUNCTION write_stop() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$
 """
 _CHANGES: Final = re.compile(r" DO UPDATE ")
+_FOLLOWING: Final = """
+WITH before_any AS MATERIALIZED (SELECT last_value FROM {name})
+SELECT coalesce(pg_sequence_last_value('{name}'::regclass) + 1, last_value) FROM before_any
+"""
+
+
+def following_number(sequence: str) -> str:
+    """The question for a number so that `sequence` gives none from it on, and has given all before it, by now.
+
+    Who reads the row of a sequence takes no lock of it. While the server writes to its log that it will give the next
+    32 numbers, the last of those stands there as the last one given. The function waits until that is over; it says
+    nothing only where none was ever taken, and then the row, read before it, is right.
+    """
+    return _FOLLOWING.format(name=sequence)
+
 
 # --- what is executed
 
@@ -189,7 +204,7 @@ class PostgresNumberSequence:
 
     def __init__(self, sequence: statements.NumberSequence) -> None:
         name = f"{sequence.column.table.name}_{sequence.column.name}_seq"
-        self._following = f"SELECT last_value + is_called::int FROM {name}"
+        self._following = following_number(name)
         self._take = f"SELECT nextval('{name}') FROM generate_series(1, $1)"
         self._go_on = f"SELECT setval('{name}', $1, false)"
 

@@ -59,6 +59,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{HORIZON}::test_an_event_waits_for_those_that_a_slower_transaction_may_still_bring",),
     ),
     Fault(
+        name="the row of a sequence is believed while the server changes it",
+        path="orchestrator/ledger/postgres/statements.py::following_number",
+        old="return _FOLLOWING.format(name=sequence)",
+        new='return f"SELECT last_value + is_called::int FROM {sequence}"',
+        tests=("tests/ledger/postgres/test_number_sequences.py::test_no_number_comes_that_was_said_to_be_gone",),
+    ),
+    Fault(
         name="a claim goes along the key of all jobs",
         path="orchestrator/ledger/postgres/statements.py::_not_by_key",
         old='return f"({compiler.process(element.column, **kw)} + 0)"',
