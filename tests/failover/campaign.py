@@ -113,12 +113,13 @@ class Campaign:
     met: list[Met] = field(default_factory=list)
 
     async def meet(self, name: str, *, is_last: bool = False) -> Met:
-        """Has that fault happen to one of the machines, once both send. Unless it `is_last`, all is ready for another one
-        afterwards.
+        """Has that fault happen to one of the machines: by turns once both send, and as soon as somebody does at each
+        endpoint, which may be the same. Unless it `is_last`, all is ready for another one afterwards.
         """
         fault, world = FAULTS[name], self.world
         await world.load(round(RUNS_MAX / WINDOW_S * (LOADED_S + fault.lasts_s)))
-        before = await world.settled(SETTLED_S_MAX, is_shared=True)
+        is_shared = len(self.met) % 2 == 0
+        before = await world.settled(SETTLED_S_MAX, is_shared=is_shared)
         if before is None:
             met = Met(
                 name=name,
@@ -126,7 +127,7 @@ class Campaign:
                 before={},
                 after={},
                 silence_s=0.0,
-                wrong=["not both send before it"],
+                wrong=["not both send before it" if is_shared else "nobody sends at some endpoint before it"],
                 said=self._said(),
             )
         else:
@@ -137,7 +138,7 @@ class Campaign:
         return met
 
     async def _happens(self, name: str, fault: Fault, before: Mapping[str, Machine]) -> Met:
-        world, machine = self.world, before[ENDPOINTS[len(self.met) % len(ENDPOINTS)]]
+        world, machine = self.world, before[ENDPOINTS[len(self.met) // 2 % len(ENDPOINTS)]]
         began, key = anyio.current_time(), machine.key
         await fault.does(world, machine)
         after = await world.settled(SETTLED_S_MAX)

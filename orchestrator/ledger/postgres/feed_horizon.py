@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 from sqlalchemy import Result, text
 
-from orchestrator.ledger.postgres.statements import following_number
+from orchestrator.ledger.postgres.tables import following_number
 
 _FOLLOWING: Final = text(following_number("events_id_seq"))
 _WRITING: Final = text(

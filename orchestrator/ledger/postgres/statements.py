@@ -21,6 +21,7 @@ from sqlalchemy.types import NULLTYPE
 from orchestrator.ledger import expressions, named_batches, statements, table_scans, write_stops
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
+from orchestrator.ledger.postgres.tables import following_number
 from orchestrator.ledger.postgres.texts import storable
 from orchestrator.ledger.statements import body_of, compile_functions, position_of
 
@@ -32,21 +33,6 @@ CREATE FUNCTION write_stop() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$
 """
 _CHANGES: Final = re.compile(r" DO UPDATE ")
-_FOLLOWING: Final = """
-WITH before_any AS MATERIALIZED (SELECT last_value FROM {name})
-SELECT coalesce(pg_sequence_last_value('{name}'::regclass) + 1, last_value) FROM before_any
-"""
-
-
-def following_number(sequence: str) -> str:
-    """The question for a number so that `sequence` gives none from it on, and has given all before it, by now.
-
-    Who reads the row of a sequence takes no lock of it. While the server writes to its log that it will give the next
-    32 numbers, the last of those stands there as the last one given. The function waits until that is over; it says
-    nothing only where none was ever taken, and then the row, read before it, is right.
-    """
-    return _FOLLOWING.format(name=sequence)
-
 
 # --- what is executed
 

@@ -48,6 +48,10 @@ WRITERS: Final = (
 engines of other processes to look: for whatever it may be, and for notices alone.
 """
 
+_FOLLOWING: Final = """
+WITH before_any AS MATERIALIZED (SELECT last_value FROM {name})
+SELECT coalesce(pg_sequence_last_value('{name}'::regclass) + 1, last_value) FROM before_any
+"""
 _PROCESSES: Final = """
 CREATE TABLE processes (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, slot BIGINT NOT NULL UNIQUE CHECK (slot BETWEEN 0 AND 63),
@@ -134,3 +138,13 @@ def orphans_of(metadata: MetaData, *, most: int) -> Iterator[tuple[Table, Table,
 
 def _name_of(key: ForeignKey) -> str:
     return key.parent.name
+
+
+def following_number(sequence: str) -> str:
+    """The question for a number so that `sequence` gives none from it on, and has given all before it, by now.
+
+    Who reads the row of a sequence takes no lock of it. While the server writes to its log that it will give the next
+    32 numbers, the last of those stands there as the last one given. The function waits until that is over; it says
+    nothing only where none was ever taken, and then the row, read before it, is right.
+    """
+    return _FOLLOWING.format(name=sequence)

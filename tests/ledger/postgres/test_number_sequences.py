@@ -7,7 +7,7 @@ import anyio
 import asyncpg
 import pytest
 
-from orchestrator.ledger.postgres.statements import following_number
+from orchestrator.ledger.postgres.tables import following_number
 
 pytestmark = pytest.mark.anyio
 
@@ -35,13 +35,16 @@ async def test_no_number_comes_that_was_said_to_be_gone(url: str) -> None:
         await looking.execute(COUNT.format(question=following_number(EVENTS), sequence=EVENTS))
         found: list[int] = []
 
+        are_drawn = anyio.Event()
+
         async def draw() -> None:
             while not found:
                 await drawing.execute(f"SELECT nextval('{EVENTS}') FROM generate_series(1, 4000) OFFSET 4000")
+                are_drawn.set()
 
         async with anyio.create_task_group() as group:
             group.start_soon(draw)
-            await anyio.sleep(0.05)  # both are at it from the first look on
+            await are_drawn.wait()  # both are at it from the first look on
             found.append(await looking.fetchval("SELECT too_large($1)", LOOKS))
         assert found == [0]
 

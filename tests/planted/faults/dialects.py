@@ -60,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the row of a sequence is believed while the server changes it",
-        path="orchestrator/ledger/postgres/statements.py::following_number",
+        path="orchestrator/ledger/postgres/tables.py::following_number",
         old="return _FOLLOWING.format(name=sequence)",
         new='return f"SELECT last_value + is_called::int FROM {sequence}"',
         tests=("tests/ledger/postgres/test_number_sequences.py::test_no_number_comes_that_was_said_to_be_gone",),
