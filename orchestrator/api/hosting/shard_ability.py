@@ -4,6 +4,7 @@ It is found out beside the loop in which the process bids, once for each run, an
 and go.
 """
 
+import fnmatch
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,8 +127,8 @@ class ShardAbility:
             self.process.services.check_reach(run)
         except UsageError as error:
             return error.message
-        environ = self.process.dependencies.environ
-        named = [name for name in run.settings.allow_env if not name.endswith("*") and not environ.get(name)]
+        there = [name for name, value in self.process.dependencies.environ.items() if value]
+        named = [pattern for pattern in run.settings.allow_env if not fnmatch.filter(there, pattern)]
         if named:
             return f"{' and '.join(named)} {'is' if len(named) == 1 else 'are'} not set"
         return await self._unjudged(run.settings)

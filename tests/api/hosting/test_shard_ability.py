@@ -28,19 +28,28 @@ HEARD_S = 7.0
 LEFT_S = LEFT_TO_ANY_US / SECOND_US
 
 
-async def test_what_needs_a_variable_is_served_where_that_is_set_and_the_rest_is_shared_as_ever(site: Site) -> None:
-    site.environ["b"] = {"TOKEN": "t"}
+HAS_ALL = {"TOKEN": "t", "S3_ID": "i"}
+
+
+@pytest.mark.parametrize(
+    ("has", "told"),
+    [({}, "TOKEN and S3_* are not set"), ({"TOKEN": "t", "S3_ID": "", "MY_S3_ID": "i"}, "S3_* is not set")],
+)
+async def test_what_needs_a_variable_is_served_where_that_is_set_and_the_rest_is_shared_as_ever(
+    site: Site, has: dict[str, str], told: str
+) -> None:
+    site.environ["a"], site.environ["b"] = has, HAS_ALL
     runs = [await site.run_at(ONE, NEEDS_TOKEN), await site.run_at(OTHER)]
     async with site.serving("a", "b") as machines:
         for run in runs:
             await site.until(run, State.SUCCEEDED)
         assert site.senders(ONE) == ["b"]
         [a] = [each for each in machines if each.name == "a"]
-        assert f"{ONE}: left to other processes where these can: TOKEN is not set" in a.heard.lines
+        assert f"{ONE}: left to other processes where these can: {told}" in a.heard.lines
 
 
 async def test_it_goes_over_to_one_that_has_all_for_it_once_that_comes_and_nothing_is_sent_twice(site: Site) -> None:
-    site.environ["b"] = {"TOKEN": "t"}
+    site.environ["b"] = HAS_ALL
     run = await site.run_at(ONE, NEEDS_TOKEN, jobs=60)
     async with site.serving("a"):
         await site.until(run, State.SUCCEEDED, 5, within_s=LEFT_S)
