@@ -32,8 +32,10 @@ PROCESSES_MAX: Final = 1_000
 SETTLED_S: Final = 1.5
 """Who has sent for so long goes on."""
 
-GOES_ON: Final = 0.4
-"""At so much of its rate somebody goes on: a successor leaves room for what may still arrive of its predecessor."""
+GOES_ON: Final = 0.15
+"""At so much of its rate somebody goes on: a successor leaves room for half a minute for what may still arrive of the one
+before, or, where that died soon, of the two before.
+"""
 
 HANDED: Final = "is handed to"
 """What a run says that another process serves."""
