@@ -17,6 +17,8 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger import Ledger, command_ledger, open_ledger
+from orchestrator.ledger.actions.action_rows import AskedBefore
+from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claimed, Claims
@@ -231,6 +233,26 @@ async def samples_and_steps_of_others(owner: Ledger, guest: Ledger, name: str) -
 
     step = STEPS["completed"][1](jobs[0], owner.now())
     return Meeting(lambda: owner.samples.take([run.id], look, lambda _: None), lambda: guest.writer.step(step), check)
+
+
+@meeting
+async def one_form_that_is_posted_twice(owner: Ledger, guest: Ledger, name: str) -> Meeting:
+    """It acts once, and whoever comes second is told which action that was."""
+    run = await a_run(owner, 1, name=name)
+    asked = Asker(way=ActionWay.PAGE, form=f"form-of-{name}")
+
+    async def check(one: object, other: object) -> None:
+        first = await owner.actions.of_form(f"form-of-{name}")
+        assert first is not None
+        came = sorted((one, other), key=lambda each: isinstance(each, AskedBefore))
+        assert isinstance(came[0], int), came
+        assert isinstance(came[1], AskedBefore), came
+        assert (first.command, first.id) == (came[0], came[1].action)
+
+    def ask(ledger: Ledger) -> Awaitable[object]:
+        return ledger.commands.ask(Action.PAUSE, run=run.id, asked=asked)
+
+    return Meeting(lambda: ask(owner), lambda: ask(guest), check)
 
 
 class Scene(NamedTuple):

@@ -5,13 +5,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Column, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import Column, bindparam, case, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.schema.action_tables import actions
 from orchestrator.ledger.schema.job_tables import commands
+from orchestrator.ledger.statements import insert_new
 from orchestrator.units import HOUR_US
 
 KEPT_US: Final = 400 * 24 * HOUR_US
@@ -146,6 +147,8 @@ def _of_command(column: Column[Any]) -> Any:
     return select(column).where(commands.c.id == bindparam("of")).scalar_subquery()
 
 
+_ADD: Final = insert_new(actions).returning(actions.c.id)
+_OF_FORM: Final = select(actions.c.id).where(actions.c.form == bindparam("of"))
 _CARRIED_OUT: Final = (
     update(actions)
     .where(actions.c.command_id == bindparam("of"), actions.c.done_at.is_(None))
@@ -177,10 +180,6 @@ async def action_add(
     """
     if asked is None:
         return None
-    if asked.form is not None:
-        known = (await connection.execute(select(actions.c.id).where(actions.c.form == asked.form))).scalar()
-        if known is not None:
-            raise AskedBefore(known)
     row: dict[str, Any] = {
         "form": asked.form,
         "asked_at": now,
@@ -200,7 +199,10 @@ async def action_add(
         "is_refused": int(ended is not None and ended.is_refused),
     }
     await connection.execute(delete(actions).where(actions.c.done_at < now - KEPT_US))
-    return int((await connection.execute(insert(actions).returning(actions.c.id), row)).scalar_one())
+    number = (await connection.execute(_ADD, row)).scalar()
+    if number is None:  # also where another transaction has just added it, for which this one has waited
+        raise AskedBefore((await connection.execute(_OF_FORM, {"of": asked.form})).scalar_one())
+    return int(number)
 
 
 async def actions_carried_out(connection: AsyncConnection, command: int) -> None:

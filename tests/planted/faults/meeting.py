@@ -71,6 +71,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
     ),
     Fault(
+        name="a form that is posted twice at once ends in an error",
+        path="orchestrator/ledger/actions/action_rows.py::_ADD",
+        old="insert_new(actions)",
+        new="actions.insert()",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
         name="a transaction does not prove that its process may write",
         path="orchestrator/ledger/postgres/database.py::ServerDatabase._begin",
         old="if fence is None:",
