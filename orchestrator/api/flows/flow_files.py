@@ -6,7 +6,9 @@ SHA-256, which is written down before any of its rows is taken in. Results are w
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -61,17 +63,17 @@ class LocalFiles:
         again = 1 if row is None else row.again
         name = run_name(flow.name, stage.name, again)
         settings = await stage_run_settings(self.ledger, flow, pipeline, stage, row)
-        async with flow_source(
-            flow, pipeline, self.ledger, self.dependencies, self.console.info, scrubbed=self._scrubbed
-        ) as source:
-            hold = self.dependencies.holding_intakes(self.ledger.address)
-            never = anyio.Event()
-            async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):
-                run = await self._made(name, stage, source.name, settings)
-                await self.ledger.flows.begin_stage(
-                    flow.id, stage.name, run=run.id, source=source.as_recorded, sha256=source.sha256, again=again
-                )
-                await self._take_in(run, stage, source, settings)
+        async with (
+            flow_source(
+                flow, pipeline, self.ledger, self.dependencies, self.console.info, scrubbed=self._scrubbed
+            ) as source,
+            self._turn(name),
+        ):
+            run = await self._made(name, stage, source.name, settings)
+            await self.ledger.flows.begin_stage(
+                flow.id, stage.name, run=run.id, source=source.as_recorded, sha256=source.sha256, again=again
+            )
+            await self._take_in(run, stage, source, settings)
         taken = await self.ledger.runs.named(name)
         assert taken is not None
         return taken
@@ -80,17 +82,25 @@ class LocalFiles:
         """The run of a stage that is handed the rows of others, as `FlowFiles` has it."""
         known, row = await self._known(flow, stage)
         sources = [before[name] for name in stage.from_]
-        if known is None:
-            told = " and ".join(source.name for source in sources)
-            again = 1 if row is None else row.again
-            settings = await stage_run_settings(self.ledger, flow, pipeline, stage, row)
-            known = await self._made(run_name(flow.name, stage.name, again), stage, told, settings)
-            await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="", again=again)
-        gathering = stage_gathering(pipeline, stage, before)
-        await self.ledger.flows.handovers.follow(
-            flow.id, stage.name, sources=sources, to_run=known, gathering=gathering
+        hand_over = partial(
+            self.ledger.flows.handovers.follow,
+            flow.id,
+            stage.name,
+            sources=sources,
+            gathering=stage_gathering(pipeline, stage, before),
         )
-        return known
+        if known is not None:
+            await hand_over(to_run=known)
+            return known
+        told = " and ".join(source.name for source in sources)
+        again = 1 if row is None else row.again
+        name = run_name(flow.name, stage.name, again)
+        settings = await stage_run_settings(self.ledger, flow, pipeline, stage, row)
+        async with self._turn(name):  # until rows are handed over to it, it is what a dead intake would have left
+            run = await self._made(name, stage, told, settings)
+            await self.ledger.flows.begin_stage(flow.id, stage.name, run=run.id, source=told, sha256="", again=again)
+            await hand_over(to_run=run)
+        return run
 
     def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMapper:
         """What makes the rows of a stage, as `MakesRows` has it."""
@@ -109,6 +119,10 @@ class LocalFiles:
         row = max(rows, key=lambda each: each.again)
         found = await self.ledger.runs.all([row.run]) if row.run is not None else []
         return (found[0] if found and found[0].accepted else None), row
+
+    def _turn(self, name: str) -> AbstractAsyncContextManager[None]:
+        hold, never = self.dependencies.holding_intakes(self.ledger.address), anyio.Event()
+        return turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never)
 
     async def _made(self, name: str, stage: Stage, source: str, settings: run_settings.RunSettings) -> Run:
         known = await self.ledger.runs.named(name)

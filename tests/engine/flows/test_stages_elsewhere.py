@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
-import anyio
+import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from orchestrator.engine.engine import engine_in
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
@@ -40,19 +41,23 @@ async def keeping(w: Workplace) -> AsyncIterator[Scheduler]:
     async with engine_in(w.process, Scope((), is_keeper=True)) as engine, engine.working():
         await engine.collect()
         await engine.keep_up()
-        files = LocalFiles(
-            ledger=w.ledger,
-            connection=ConnectionSettings(serverless_url=URL, api_key="key"),
-            dependencies=w.process.dependencies,
-            console=w.heard,
-            webhook_bytes=lambda: 0,
-            scrub=bytes,
-        )
-        yield await engine.carry_out_flows(files, Firing.ASKED)
+        yield await engine.carry_out_flows(files_in(w), Firing.ASKED)
 
 
-async def flow_begun(ledger: Ledger, folder: Path, scheduler: Scheduler) -> tuple[str, Run, Run]:
-    """A flow of two stages, and their runs."""
+def files_in(w: Workplace) -> LocalFiles:
+    """The files of flows there."""
+    return LocalFiles(
+        ledger=w.ledger,
+        connection=ConnectionSettings(serverless_url=URL, api_key="key"),
+        dependencies=w.process.dependencies,
+        console=w.heard,
+        webhook_bytes=lambda: 0,
+        scrub=bytes,
+    )
+
+
+async def flow_wanted(ledger: Ledger, folder: Path) -> tuple[Flow, Pipeline]:
+    """A flow of two stages that has not begun."""
     (folder / "in.jsonl").write_text("".join(f"{json.dumps({'input': {'n': n}})}\n" for n in range(ROWS)))
     stages = (
         Stage(name="first", from_=(INPUT,), settings={"endpoint": (ONE,)}),
@@ -61,6 +66,15 @@ async def flow_begun(ledger: Ledger, folder: Path, scheduler: Scheduler) -> tupl
     pipeline = Pipeline(name="p", folder=str(folder), input="in.jsonl", stages=stages)
     of = await applied(ledger, pipeline, now=ledger.now())
     [name] = await ledger.flows.add(of.id, of.name, of.definition, [ledger.now()], FlowKind.TRIGGERED)
+    flow = await ledger.flows.named(name)
+    assert flow is not None
+    return flow, pipeline
+
+
+async def flow_begun(ledger: Ledger, folder: Path, scheduler: Scheduler) -> tuple[str, Run, Run]:
+    """A flow of two stages, and their runs."""
+    flow, _ = await flow_wanted(ledger, folder)
+    name = flow.name
     scheduler.on_change()
     with anyio.fail_after(60):
         while (second := await ledger.runs.named(f"{name}/second")) is None or not second.accepted:  # noqa: ASYNC110  no engine is asked
@@ -95,6 +109,27 @@ async def test_a_flow_goes_through_stages_that_other_engines_serve(tmp_path: Pat
         assert await w.count(second, State.SUCCEEDED) == ROWS == w.service.paid // 2
         assert len((tmp_path / f"out-{name}.jsonl").read_text().splitlines()) == ROWS
         assert w.heard.warnings == []
+
+
+async def test_a_stage_that_is_begun_stays_where_another_process_clears_what_dead_ones_have_left(
+    tmp_path: Path,
+) -> None:
+    async with workplace(tmp_path / "l.db") as w:
+        flow, pipeline = await flow_wanted(w.ledger, tmp_path)
+        first, second = pipeline.stages
+        files, hold = files_in(w), w.process.dependencies.holding_intakes(w.ledger.address)
+        before = {first.name: await files.begin(flow, pipeline, first)}
+        begun: list[Run] = []
+
+        async def begin() -> None:
+            begun.append(await files.follow(flow, pipeline, second, before))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(begin)
+            while not begun:
+                await w.ledger.runs.intakes.clear_dead(hold)
+                await anyio.lowlevel.checkpoint()
+        assert [run.id for run in await w.ledger.runs.all([begun[0].id])] == [begun[0].id]
 
 
 async def test_the_keeper_tells_of_runs_what_the_engines_have_found_that_serve_them(tmp_path: Path) -> None:

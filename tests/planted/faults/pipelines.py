@@ -61,6 +61,15 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_HANDOVERS}::test_a_row_carries_on_what_the_one_carries_that_it_was_made_of",),
     ),
     Fault(
+        name="a stage that is begun is cleared as what a dead process has left",
+        path="orchestrator/api/flows/flow_files.py::LocalFiles.follow",
+        old="async with self._turn(name):",
+        new="if True:",
+        tests=(
+            "tests/engine/flows/test_stages_elsewhere.py::test_a_stage_that_is_begun_stays_where_another_process_clears_what_dead_ones_have_left",
+        ),
+    ),
+    Fault(
         name="a row that ends is not owed to the stage that follows",
         path="orchestrator/ledger/transitions/apply_transitions.py::_apply",
         old="are_signalled = await owed_write(connection, done)",
