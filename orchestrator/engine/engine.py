@@ -229,7 +229,7 @@ async def engine_in(process: EngineProcess, scope: Scope) -> AsyncIterator[Engin
     if scope.is_keeper:
         await process.ledger.runs.intakes.clear_dead(process.dependencies.holding_intakes(process.ledger.address))
     if scope.is_everything:
-        engine.commands.asked_before = await process.ledger.commands.latest()
+        engine.commands.asked_before = await process.ledger.commands.asked()
     with process.joined(engine):
         try:
             yield engine

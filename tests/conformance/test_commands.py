@@ -39,12 +39,12 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_file:
 
 async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
-        before = await ledger.commands.latest()
+        before = await ledger.commands.asked()
         await ledger.commands.ask(Action.TICK)
-        assert not await ledger.commands.is_stop_asked(after=before)
-        number = await ledger.commands.ask(Action.STOP)
-        assert await ledger.commands.is_stop_asked(after=before)
-        assert not await ledger.commands.is_stop_asked(after=number)
+        assert not await ledger.commands.is_stop_asked(since=before)
+        await ledger.commands.ask(Action.STOP)
+        assert await ledger.commands.is_stop_asked(since=before)
+        assert not await ledger.commands.is_stop_asked(since=await ledger.commands.asked())
 
 
 async def test_what_is_acknowledged_is_not_carried_out_again(open_file: OpenLedger) -> None:

@@ -12,7 +12,7 @@ from orchestrator.engine.observers.served_run import totals
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, is_locked_here
-from orchestrator.ledger.commands.command_types import Action, ReplyCode
+from orchestrator.ledger.commands.command_types import Action, AskedCommands, ReplyCode
 from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat
 from orchestrator.ledger.runs.runs import Run
@@ -60,8 +60,8 @@ class FollowedRun(RunElsewhere):
         self._heard_at = ledger.now()
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
-        self._commands_before: int | None = None
-        """The last command that was asked before this process followed."""
+        self._commands_before: AskedCommands | None = None
+        """The commands that were asked before this process followed."""
 
         self.is_told_to_stop = False
         """Whether somebody has asked since then for the end of whoever works here, or waits to."""
@@ -95,8 +95,8 @@ class FollowedRun(RunElsewhere):
     async def look(self) -> None:
         """Reads how it stands, and whether this process is to stop. Raises `StoppedError` where it was deleted."""
         if self._commands_before is None:
-            self._commands_before = await self.ledger.commands.latest()
-        self.is_told_to_stop = await self.ledger.commands.is_stop_asked(after=self._commands_before)
+            self._commands_before = await self.ledger.commands.asked()
+        self.is_told_to_stop = await self.ledger.commands.is_stop_asked(since=self._commands_before)
         await super().look()
 
     async def hears(self, beat: Heartbeat) -> None:

@@ -13,7 +13,7 @@ from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, AskedCommands, Command, Reply
 
 OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
 CHANGES_RUN: Final = frozenset((Action.PRIORITY, Action.BRAKES, Action.RENAME, Action.DELETE))
@@ -41,8 +41,8 @@ class CommandDesk(CommandInbox):
         self._learn = learn
         self._beat = beat
         self._wake_others = wake_others
-        self.asked_before = 0
-        """The number of the last command that was asked before this engine was there."""
+        self.asked_before = AskedCommands()
+        """The commands that were asked before this engine was there."""
 
         self._is_tick_asked = False
         news.add(self._look)
@@ -64,7 +64,7 @@ class CommandDesk(CommandInbox):
         """Who asked another process asks again: what nobody asks for any more is not paid for."""
 
         async def carry_out(command: Command) -> Reply:
-            return OF_ANOTHER if command.id <= self.asked_before else await handler(command)
+            return OF_ANOTHER if self.asked_before.has(command.id) else await handler(command)
 
         return carry_out
 

@@ -13,7 +13,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command_types import Command, Reply
+from orchestrator.ledger.commands.command_types import AskedCommands, Command, Reply
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ class StopWatch:
     stop: anyio.Event
     console: Console
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _after: int | None = field(init=False, default=None)
-    """The last command that was asked before this process watched."""
+    _before: AskedCommands | None = field(init=False, default=None)
+    """The commands that were asked before this process watched."""
 
     def on_change(self) -> None:
         """Somebody may have asked for something."""
@@ -44,9 +44,9 @@ class StopWatch:
         if self.stop.is_set():
             return SELDOM_S
         try:
-            if self._after is None:
-                self._after = await self.ledger.commands.latest()
-            command = await self.ledger.commands.end_asked(self.number, after=self._after)
+            if self._before is None:
+                self._before = await self.ledger.commands.asked()
+            command = await self.ledger.commands.end_asked(self.number, since=self._before)
             if command is not None:
                 await self._stop(command)
         except StorageError as error:

@@ -20,7 +20,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.actions.action_rows import action_add, actions_carried_out
 from orchestrator.ledger.actions.asker import Asker, this_user
 from orchestrator.ledger.commands.command_as_action import command_act
-from orchestrator.ledger.commands.command_types import Action, Argument, Command, Reply
+from orchestrator.ledger.commands.command_types import Action, Argument, AskedCommands, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.expressions import nobody_has
 from orchestrator.ledger.schema.job_tables import commands, runs
@@ -37,6 +37,10 @@ LOOK_S: Final = 0.05
 KEPT_US: Final = 30 * 24 * HOUR_US
 """How long an acknowledged command is kept."""
 
+OVERTAKING_MAX: Final = 100
+"""So many commands are asked at most while one that has its number already is being committed: people ask."""
+
+_LAST: Final = select(commands.c.id).order_by(commands.c.id.desc()).limit(OVERTAKING_MAX)
 
 _FINISH: Final = (
     update(commands)
@@ -90,21 +94,22 @@ class Commands(Repository):
             await action_add(transaction.connection, asked, act, now=now, command=number)
         return number
 
-    async def latest(self) -> int:
-        """The number of the one that was asked last; 0 where there is none."""
-        return int(await self._access.value(select(func.coalesce(func.max(commands.c.id), 0))))
+    async def asked(self) -> AskedCommands:
+        """Those that are there."""
+        last = [row[0] for row in await self._access.rows(_LAST)]
+        return AskedCommands(last[-1] if len(last) == OVERTAKING_MAX else 0, frozenset(last))
 
-    async def is_stop_asked(self, *, after: int) -> bool:
-        """Whether somebody has asked for the end of what works here since command number `after`."""
-        query = select(commands.c.id).where(commands.c.id > after, commands.c.action == Action.STOP.value).limit(1)
-        return bool(await self._access.rows(query))
+    async def is_stop_asked(self, *, since: AskedCommands) -> bool:
+        """Whether somebody has asked for the end of what works here, by another command than these."""
+        query = select(commands.c.id).where(commands.c.id > since.before, commands.c.action == Action.STOP.value)
+        return any(not since.has(row[0]) for row in await self._access.rows(query))
 
-    async def end_asked(self, process: int, *, after: int) -> Command | None:
-        """The first command since number `after` that asks for the end of the process of that number, if any does."""
+    async def end_asked(self, process: int, *, since: AskedCommands) -> Command | None:
+        """The first command but these that asks for the end of the process of that number, if any does."""
         asked = commands.c.action.in_([Action.STOP.value, Action.STOP_PROCESS.value])
-        query = _COMMANDS.where(commands.c.id > after, asked).order_by(commands.c.id)
+        query = _COMMANDS.where(commands.c.id > since.before, asked).order_by(commands.c.id)
         found = await self._access.structs(Command, query)
-        return next((each for each in found if each.ends(process)), None)
+        return next((each for each in found if each.ends(process) and not since.has(each.id)), None)
 
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""

@@ -127,6 +127,22 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             return False
 
 
+class AskedCommands(msgspec.Struct, frozen=True):
+    """Those that were asked by some time. On a server one may come later that has a smaller number than others of them:
+    it got that before they did, and was committed after them.
+    """
+
+    before: int = 0
+    """All up to this number are among them."""
+
+    later: frozenset[int] = frozenset()
+    """The others."""
+
+    def has(self, number: int) -> bool:
+        """Whether the command of that number is one of them."""
+        return number <= self.before or number in self.later
+
+
 class NewLimits(msgspec.Struct, frozen=True):
     """The argument of LIMITS_SET."""
 

@@ -16,7 +16,7 @@ from orchestrator.engine.process.stop_watch import StopWatch
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.commands.command_types import Action
+from orchestrator.ledger.commands.command_types import Action, AskedCommands
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
@@ -120,13 +120,31 @@ async def test_what_was_asked_before_a_process_was_there_does_not_end_it_nor_wha
 ) -> None:
     async with several(url, ONE) as at:
         await at.ledger.commands.ask(Action.STOP_PROCESS)
-        before = await at.ledger.commands.latest()
-        assert await at.ledger.commands.end_asked(1, after=0) is None
+        before = await at.ledger.commands.asked()
+        assert await at.ledger.commands.end_asked(1, since=AskedCommands()) is None
         number = await at.ledger.commands.ask(Action.STOP)
-        found = await at.ledger.commands.end_asked(1, after=before)
+        found = await at.ledger.commands.end_asked(1, since=before)
         assert found is not None
         assert (found.id, json.loads(found.argument)) == (number, {})
-        assert await at.ledger.commands.end_asked(1, after=number) is None
+        assert await at.ledger.commands.end_asked(1, since=await at.ledger.commands.asked()) is None
+
+
+async def test_what_was_asked_before_later_commands_and_is_committed_after_them_is_seen_by_who_came_between(
+    url: str,
+) -> None:
+    async with several(url, ONE) as at:
+        driver = await plain_connections(url)({}, LineBounds())
+        async with driver.transaction():
+            number = await driver.fetchval(
+                "INSERT INTO commands (asked_at, asked_by, action, argument) VALUES (1, 'me', 'stop', '{}') RETURNING id"
+            )
+            later = await at.ledger.commands.ask(Action.TICK)
+            before = await at.ledger.commands.asked()
+        assert await at.ledger.commands.is_stop_asked(since=before)
+        found = await at.ledger.commands.end_asked(1, since=before)
+        assert found is not None
+        assert found.id == number < later
+        await driver.close()
 
 
 async def test_one_that_does_not_end_is_told(url: str) -> None:

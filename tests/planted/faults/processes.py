@@ -147,10 +147,19 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a dead process was asked for is paid for by the next one",
         path="orchestrator/engine/hosting/command_desk.py::CommandDesk._of_now",
-        old="return OF_ANOTHER if command.id <= self.asked_before else await handler(command)",
+        old="return OF_ANOTHER if self.asked_before.has(command.id) else await handler(command)",
         new="return await handler(command)",
         tests=(
             "tests/engine/hosting/test_run_host.py::test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one",
+        ),
+    ),
+    Fault(
+        name="a process is not ended by who asked before later commands were and commits after them",
+        path="orchestrator/ledger/commands/command_repository.py::Commands.end_asked",
+        old="not since.has(each.id)",
+        new="each.id > max(since.later, default=0)",
+        tests=(
+            "tests/api/admin/test_stopping_several.py::test_what_was_asked_before_later_commands_and_is_committed_after_them_is_seen_by_who_came_between",
         ),
     ),
     Fault(
