@@ -1,5 +1,7 @@
 """The rows of a run that go first, before all others: which they are, and how their jobs stand."""
 
+import anyio
+
 from orchestrator.core.gates.brake_gates import CanaryFacts
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
@@ -21,6 +23,7 @@ class CanaryJobs:
 
         self._jobs: dict[int, Job] = {}
         self._has_passed = False
+        self._choosing = anyio.Lock()
 
     @property
     def is_awaited(self) -> bool:
@@ -28,15 +31,21 @@ class CanaryJobs:
         return self.is_known and not self._has_passed
 
     async def choose(self, rows: int, share: int) -> None:
-        """Chooses so many rows, where none were chosen, and finds out how their jobs stand."""
-        if not self.chosen:  # a run whose rows are yet to come has none that could go first
-            self.chosen = await self._ledger.jobs.brakes.choose(self._run, rows)
-        if not self.is_known and self.chosen:
+        """Chooses so many rows, where none were chosen or none of these is left, and finds out how their jobs stand:
+        another process may have removed some, whose rows have other inputs by now.
+        """
+        async with self._choosing:
+            if self.is_known and self.facts(share).has_passed:
+                return  # what has succeeded is never removed
+            found = await self._ledger.jobs.brakes.of(self._run)
+            self.chosen = found.canary or await self._ledger.jobs.brakes.choose(self._run, rows)
             self.ids = frozenset(self.chosen)
-            known = await self._ledger.jobs.of(self.chosen)
-            self._jobs = {**known, **self._jobs}  # what steps have told meanwhile is newer
+            before = dict(self._jobs)
+            known = await self._ledger.jobs.of(self.chosen) if self.chosen else {}
+            told = {number: job for number, job in self._jobs.items() if job is not before.get(number)}
+            self._jobs = {number: told.get(number, job) for number, job in known.items()}  # what steps told is newer
             self._has_passed = self.facts(share).has_passed
-            self.is_known = True
+            self.is_known = bool(self.chosen)  # a run whose rows are yet to come has none that could go first
 
     def observe(self, job: Job, share: int) -> CanaryFacts | None:
         """`job`, one of `ids`, has taken a step. Returns how they stand where with that enough have succeeded."""

@@ -74,7 +74,7 @@ class RunBrakes:
         if found.kept.continued_at > now or found.kept.judged_from > now:  # of a process whose clock was ahead
             continued_at, judged_from = min(found.kept.continued_at, now), min(found.kept.judged_from, now)
             self._kept = msgspec.structs.replace(found.kept, continued_at=continued_at, judged_from=judged_from)
-        self._canary.chosen, self._asked_at = found.canary or (), found.continued_at
+        self._asked_at = found.continued_at
         state = found.kept.breaker
         if not state.base and (self._progress.count(State.SUCCEEDED) or self._progress.count(CONTINUED_SEGMENTS)):
             state = msgspec.structs.replace(state, has_succeeded=True)

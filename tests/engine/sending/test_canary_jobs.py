@@ -1,5 +1,6 @@
-"""What is known of the rows that go first, while it is being asked how they stand."""
+"""What is known of the rows that go first: while it is being asked how they stand, and once some are gone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -7,11 +8,19 @@ import pytest
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
+from orchestrator.core.gates.brake_gates import Canary
+from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.sending.canary_jobs import CanaryJobs
+from orchestrator.ledger import command_ledger
+from orchestrator.ledger.commands.command_types import Action
+from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.units import WHOLE
-from tests.engine.process import process
+from tests.engine.process import Process, process
+from tests.engine.rows import rows
+from tests.engine.sending.test_served_brakes import WELL, Handler, asked, played
 from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
 from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -32,3 +41,28 @@ async def test_nothing_is_known_of_them_before_all_are(tmp_path: Path) -> None:
         assert (canary.is_known, canary.is_awaited) == (True, True)
         facts = canary.facts(WHOLE)
         assert (facts.chosen, facts.succeeded, facts.has_passed) == (3, 1, False)
+
+
+@pytest.mark.parametrize("changed", [range(12), (0, 4), (0, 4, 8)])
+async def test_what_another_process_has_removed_of_a_canary_is_waited_for_no_more(
+    tmp_path: Path, changed: Sequence[int]
+) -> None:
+    async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
+        await p.wait(lambda: p.session.is_over)
+        assert service.paid == 3
+        handler.results = lambda _: WELL
+        others = rows(12)
+        for n in changed:
+            others[n] = replace(others[n], input=b'{"n":99}', digest=b"other")
+        async with command_ledger(tmp_path / "db", clock=p.clock, connect=async_creator(tmp_path / "db")) as guest:
+            intake = await guest.runs.intakes.start(p.run)
+            assert await guest.runs.intakes.add(intake, packed_rows(others)) == []
+            await guest.runs.intakes.accept(intake)
+        await asked(p, Action.SERVE)
+        if len(changed) > 2:
+            await p.finish()
+        else:
+            await p.wait(lambda: p.session.is_over)
+            assert "the canary failed: 0 of 1 succeeded" in (p.session.why_stopped or "")
+
+    await played(tmp_path / "db", story, canary=Canary(3), breaker=OFF, max_attempts=1, jobs=12)

@@ -180,9 +180,18 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run whose rows are yet to come has had its canary",
         path="orchestrator/engine/sending/canary_jobs.py::CanaryJobs.choose",
-        old="if not self.chosen:",
-        new="if self.chosen is None:",
+        old="self.is_known = bool(self.chosen)",
+        new="self.is_known = True",
         tests=("tests/api/flows/test_stages.py::test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any",),
+    ),
+    Fault(
+        name="rows that go first are waited for though another process has removed them",
+        path="orchestrator/engine/sending/canary_jobs.py::CanaryJobs.choose",
+        old="if self.is_known and self.facts(share).has_passed:",
+        new="if self.is_known:",
+        tests=(
+            "tests/engine/sending/test_canary_jobs.py::test_what_another_process_has_removed_of_a_canary_is_waited_for_no_more",
+        ),
     ),
     Fault(
         name="rows that are handed over go without a canary",
