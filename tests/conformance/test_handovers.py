@@ -70,6 +70,19 @@ async def test_a_flow_that_has_ended_goes_on_once_a_job_of_its_is_queued_again(o
         assert [each.id for each in await ledger.flows.live()] == [flow.id]
 
 
+async def test_what_is_handed_over_is_at_the_endpoint_that_its_run_has_by_then(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        _, second = await two_stages(ledger)
+        await succeeded(ledger, 1)
+        relay = await the_relay(ledger)
+        [one] = await ledger.flows.handovers.owed(second.id, 10)
+        assert await ledger.runs.rebind(second.id, service_url="https://api.example", endpoint="other")
+        await ledger.flows.handovers.hand_over(relay, [made(one, "a")])
+        there = await ledger.runs.named("second")
+        assert there is not None
+        assert (await job_now(ledger, 4)).endpoint == there.endpoint_id != second.endpoint_id
+
+
 async def test_each_row_that_ends_is_owed_with_its_last_step(open_file: OpenLedger) -> None:
     async with open_file() as ledger:
         _, second = await two_stages(ledger)

@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from tests.factories import S
-from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now, jobs_now
+from tests.factories import S, a_row
+from tests.ledger.ledgers import OpenLedger, a_run, added, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -26,6 +26,16 @@ async def test_a_run_gets_another_endpoint_while_no_job_of_it_was_taken(open_fil
         assert (found.service_url, found.endpoint) == tuple(OTHER.values())
         endpoints = [job.endpoint for job in await jobs_now(ledger)]
         assert endpoints == [*[found.endpoint_id] * 3, beside.endpoint_id]
+
+
+async def test_what_comes_after_a_run_got_another_endpoint_is_there_too(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger)
+        intake = await ledger.runs.intakes.start(run, as_they_come=True)
+        assert await ledger.runs.rebind(run.id, **OTHER)
+        assert await added(ledger, intake, [a_row(2)]) == []
+        one, two = await jobs_now(ledger)
+        assert one.endpoint == two.endpoint != run.endpoint_id
 
 
 @pytest.mark.parametrize("state", [State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING, State.SUCCEEDED, State.FAILED])

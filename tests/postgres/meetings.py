@@ -156,6 +156,27 @@ async def claims_and_rows_that_count_as_they_come(owner: Ledger, guest: Ledger, 
 
 
 @meeting
+async def another_endpoint_and_rows_that_count_as_they_come(owner: Ledger, guest: Ledger, name: str) -> Meeting:
+    """Whatever comes is where its run is."""
+    run = await a_run(owner, 1, name=name)
+    intake = await guest.runs.intakes.start(run, as_they_come=True)
+
+    async def check(is_rebound: object, clashes: object) -> None:
+        assert is_rebound is True, is_rebound
+        assert clashes == []
+        there = await owner.runs.named(name)
+        assert there is not None
+        assert there.endpoint_id != run.endpoint_id
+        assert len(await claim(owner.jobs.claims, there)) == 3
+
+    return Meeting(
+        lambda: owner.runs.rebind(run.id, service_url=run.service_url, endpoint="other"),
+        lambda: added(guest, intake, [a_row(2), a_row(3)]),
+        check,
+    )
+
+
+@meeting
 async def cancelling_and_going_on(owner: Ledger, guest: Ledger, name: str) -> Meeting:
     """What people have go on after all is owed no `/cancel`, however late somebody was to owe it."""
     run = await a_run(owner, 2, name=name)

@@ -23,9 +23,6 @@ class Relay(msgspec.Struct, frozen=True, array_like=True):
     """The number of the pipeline's version that its flow began with."""
 
     intake: int
-    endpoint: int
-    """The number of the endpoint of `to_run`."""
-
     is_gathering: bool
     """Whether it is handed groups; a row by itself has ended without one, then."""
 

@@ -42,11 +42,10 @@ _RELAYS: Final = (
             Relay,
             relays,
             definition=flows.c.definition_id,
-            endpoint=runs.c.endpoint_id,
             is_gathering=relays.c.to_run.in_(select(gathers.c.to_run)),
         )
     )
-    .select_from(relays.join(flows, flows.c.id == relays.c.flow_id).join(runs, runs.c.id == relays.c.to_run))
+    .select_from(relays.join(flows, flows.c.id == relays.c.flow_id))
     .where(relays.c.to_run.in_(IN_BATCH))
     .order_by(relays.c.to_run)
 )
@@ -275,7 +274,7 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
 async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Mapping[str, PackedRow]]) -> Sequence[int]:
     """Makes jobs of rows, which have these ids, and counts them; returns their numbers in the order of the rows."""
     fresh = {custom_id: row for each in rows for custom_id, row in each.items()}
-    intake = OpenIntake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
+    intake = OpenIntake(id=relay.intake, run=relay.to_run, first_job=0, as_they_come=True)
     numbers = await rows_insert(connection, intake, fresh)
     if fresh:
         await counts_add(connection, Counter({(relay.to_run, State.QUEUED.value): len(fresh)}))

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.named_batches import named_in_batch
-from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata
+from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata, runs
 from orchestrator.ledger.schema.row_codec import pack
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, NumberSequence, batch_of
 
@@ -89,7 +89,6 @@ class OpenIntake(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     run: int
-    endpoint: int
     first_job: int
     """No number of its new jobs is lower: between two of its transactions another intake's highest may go."""
 
@@ -260,14 +259,18 @@ _of_payload: Final = attrgetter(*_OF_PAYLOAD)
 _JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", *_OF_JOB)
 _PAYLOAD = BulkInsert(payloads, "job_id", *_OF_PAYLOAD)
 _METADATA = BulkInsert(row_metadata, "run_id", "job_id", "metadata")
+_ENDPOINT: Final = select(runs.c.endpoint_id).where(runs.c.id == bindparam("run"))
 
 
 async def rows_insert(connection: AsyncConnection, intake: OpenIntake, fresh: Mapping[str, PackedRow]) -> Sequence[int]:
-    """Makes jobs of rows, which have these ids, and counts nothing; returns their numbers in the order of the rows."""
-    run, endpoint, number = intake.run, intake.endpoint, intake.id
+    """Makes jobs of rows, which have these ids, at the endpoint that their run has by now, and counts nothing; returns
+    their numbers in the order of the rows.
+    """
+    run, number = intake.run, intake.id
     job_rows, payload_rows, metadata_rows = [], [], []
     if not fresh:
         return ()
+    endpoint = (await connection.execute(_ENDPOINT, {"run": run})).scalar_one()  # `rebind` is beside none: it stays
     numbers = await JOB_NUMBERS.take(connection, len(fresh), at_least=intake.first_job)
     for job, (custom_id, row) in zip(numbers, fresh.items(), strict=True):
         job_rows.append((job, run, endpoint, custom_id, number, *_of_job(row)))

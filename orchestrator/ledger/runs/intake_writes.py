@@ -217,7 +217,7 @@ _DOOMED: Final = (
     select(jobs.c.id)
     .where(
         jobs.c.run_id == bindparam("run"),
-        jobs.c.endpoint_id == bindparam("endpoint"),
+        jobs.c.endpoint_id == select(runs.c.endpoint_id).where(runs.c.id == bindparam("run")).scalar_subquery(),
         jobs.c.state == literal_column(f"'{State.QUEUED}'"),
         jobs.c.due_at == 0,
         jobs.c.priority.in_(literal_column(str(priority)) for priority in range(PRIORITY_MIN, PRIORITY_MAX + 1)),
@@ -233,13 +233,7 @@ async def remove_some(connection: AsyncConnection, intake: OpenIntake, *, most: 
     """Removes up to `most` jobs of an intake that was never accepted, or what else it has noted, or at last the intake
     itself; returns how many rows.
     """
-    parameters = {
-        "run": intake.run,
-        "endpoint": intake.endpoint,
-        "first_job": intake.first_job,
-        "intake": intake.id,
-        "most": most,
-    }
+    parameters = {"run": intake.run, "first_job": intake.first_job, "intake": intake.id, "most": most}
     ids = (await connection.execute(_DOOMED, parameters)).scalars().all()
     if ids:
         doomed = batch_of(ids)

@@ -56,7 +56,7 @@ _IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES | (intakes.c.drop
 """What has not come to its end: an intake that was never accepted, or an accepted one with something still to do."""
 
 _LEFT: Final = (
-    select(intakes.c.id, intakes.c.run_id, runs.c.endpoint_id, intakes.c.first_job, intakes.c.accepted_at)
+    select(intakes.c.id, intakes.c.run_id, intakes.c.first_job, intakes.c.accepted_at)
     .select_from(intakes.join(runs, runs.c.id == intakes.c.run_id))
     .where(runs.c.name == bindparam("name"), _IS_LEFT)
 )
@@ -98,7 +98,6 @@ class Intakes(Repository):
         return OpenIntake(
             id=number,
             run=run.id,
-            endpoint=run.endpoint_id,
             first_job=first_job,
             as_they_come=as_they_come,
             corrects=not is_relayed,
@@ -165,8 +164,8 @@ class Intakes(Repository):
         """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
         a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
-        for number, run, endpoint, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
-            intake = OpenIntake(id=number, run=run, endpoint=endpoint, first_job=first_job)
+        for number, run, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
+            intake = OpenIntake(id=number, run=run, first_job=first_job)
             if accepted_at is None:
                 await self._pages(partial(remove_some, intake=intake))
                 await self._shrink()

@@ -36,6 +36,16 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_CONFORMANCE}::test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on",),
     ),
     Fault(
+        name="rows land at the endpoint that their run had when their intake began",
+        path="orchestrator/ledger/runs/input_rows.py::_ENDPOINT",
+        old='_ENDPOINT: Final = select(runs.c.endpoint_id).where(runs.c.id == bindparam("run"))',
+        new='_ENDPOINT: Final = select(func.min(jobs.c.endpoint_id)).where(jobs.c.run_id == bindparam("run"))',
+        tests=(
+            "tests/conformance/test_runs.py::test_what_comes_after_a_run_got_another_endpoint_is_there_too",
+            "tests/conformance/test_handovers.py::test_what_is_handed_over_is_at_the_endpoint_that_its_run_has_by_then",
+        ),
+    ),
+    Fault(
         name="what an accepted intake had still to do is not done by the next process",
         path="orchestrator/ledger/runs/intakes.py::_IS_LEFT",
         old="_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES | (intakes.c.drops == 1)",
