@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from orchestrator.core.ownership.beat_watch import BeatWatch
 from orchestrator.ledger.processes.leases import LedgerSighting
@@ -9,6 +10,9 @@ from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process
 
 log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.25
+"""How often whoever waits for one that may be gone looks."""
 
 
 class Lookout:
@@ -27,31 +31,31 @@ class Lookout:
         """How the ledger is found once each process other than `me` is declared dead whose beat stands still. Raises
         what the driver does.
         """
-        try:
+        seen = await self._seen()
+        if any(map(self._has_gone_back, seen.processes.values())):
+            log.error("a beat has gone back: the server has lost what it had confirmed")
+            async with self._line.asking() as asked:
+                await asked.processes.note_loss()
             seen = await self._seen()
-            if any(map(self._has_gone_back, seen.processes.values())):
-                log.error("a beat has gone back: the server has lost what it had confirmed")
-                async with self._line.asking() as asked:
-                    await asked.processes.note_loss()
-                seen = await self._seen()
-            self._latest = seen.processes
-            self._watch.saw(
-                (each.latest_beat for each in seen.processes.values() if each.id != me), received_at=self._elapsed()
-            )
-            silent = self._watch.silent(self._elapsed())
-            for beat in silent:
-                async with self._line.asking() as asked:
-                    if await asked.processes.declare_dead(seen.processes[beat.process]):
-                        log.warning("%s beats no more, and has nothing any more", seen.processes[beat.process].text)
-            return await self._seen() if silent else seen
-        except BaseException:
-            self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
-            raise
+        self._latest = seen.processes
+        self._watch.saw(
+            (each.latest_beat for each in seen.processes.values() if each.id != me), received_at=self._elapsed()
+        )
+        silent = self._watch.silent(self._elapsed())
+        for beat in silent:
+            async with self._line.asking() as asked:
+                if await asked.processes.declare_dead(seen.processes[beat.process]):
+                    log.warning("%s beats no more, and has nothing any more", seen.processes[beat.process].text)
+        return await self._seen() if silent else seen
 
     def _has_gone_back(self, process: Process) -> bool:
         before = self._latest.get(process.id)
         return before is not None and before.mark == process.mark and before.beat > process.beat
 
     async def _seen(self) -> LedgerSighting:
-        async with self._line.asking() as asked:
-            return await asked.leases.sighting(with_needs=self._with_needs)
+        try:
+            async with self._line.asking() as asked:
+                return await asked.leases.sighting(with_needs=self._with_needs)
+        except BaseException:
+            self._watch = BeatWatch()  # who could not be asked may not have been able to beat either
+            raise

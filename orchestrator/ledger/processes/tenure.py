@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 import anyio
 
@@ -18,7 +17,8 @@ from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Connect
-from orchestrator.ledger.processes.lookout import Lookout
+from orchestrator.ledger.processes.leases import LedgerSighting
+from orchestrator.ledger.processes.lookout import LOOK_S, Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process, ProcessKind, ProcessName
@@ -27,9 +27,6 @@ from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)
-
-LOOK_S: Final = 0.25
-"""How often whoever waits for one that may be gone looks."""
 
 
 class Tenure(ShardOwner):
@@ -43,12 +40,18 @@ class Tenure(ShardOwner):
         seen = await self.look()
         if not any(taken.shard == KEEPERS for taken in self.shards):
             return False
-        if any(lease.owner not in (None, self.number) for lease in seen.leases):
+        if not self._has_others(seen):
+            await self.take(lease.shard for lease in seen.leases if lease.owner is None)
+            seen = await self.look()  # whoever was taking some of it before we had the keeper's may have them only now
+        if self._has_others(seen):
             for taken in tuple(self.shards):
                 await self.give(taken)
             return False
-        await self.take(lease.shard for lease in seen.leases if lease.owner is None)
         return True
+
+    def _has_others(self, seen: LedgerSighting) -> bool:
+        """Whether another process has a part of the ledger."""
+        return any(lease.owner not in (None, self.number) for lease in seen.leases)
 
     async def serve(self) -> None:
         """Takes each shard that there is later, until cancelled, and looks after the other processes."""

@@ -7,9 +7,9 @@ import anyio
 
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, connecting
+from orchestrator.ledger.processes.lookout import LOOK_S
 from orchestrator.ledger.processes.processes import ProcessKind
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
-from orchestrator.ledger.processes.tenure import LOOK_S
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.schema.retirement import refuse_unknown
