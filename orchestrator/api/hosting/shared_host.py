@@ -6,7 +6,6 @@ from functools import partial
 
 import anyio
 
-from orchestrator.api.hosting.follower import LOOK_S
 from orchestrator.api.hosting.host import Alongside, Host
 from orchestrator.api.hosting.served_runs_news import ServedRunsNews
 from orchestrator.api.hosting.shard_ability import ShardAbility
@@ -15,17 +14,15 @@ from orchestrator.api.hosting.shared_ledger import SharedLedger
 from orchestrator.api.inspect.standstill import tell_standstills
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.ledger_rescue import rescuing
-from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.process.engine_process import open_process
 from orchestrator.engine.process.stop_watch import StopWatch
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import DeposedError, LedgerBusyError, leading
+from orchestrator.errors import DeposedError, leading
 from orchestrator.ledger import sharing_ledger
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
-from orchestrator.units import SECOND_US
 
 
 async def serve_shared(
@@ -60,18 +57,7 @@ async def serve_shared(
 
 
 async def _joined(host: Host, held: AsyncExitStack) -> ShardOwner | None:
-    """One of the owners; None where `stop` is set before. Some of those that are too many may be dead: that shows."""
-    until = anyio.current_time() + 2 * SILENCE_US / SECOND_US
-    while True:
-        try:
-            return await _at_once_joined(host, held)
-        except LedgerBusyError:
-            if host.stop.is_set() or anyio.current_time() > until:
-                raise
-            await anyio.sleep(LOOK_S)
-
-
-async def _at_once_joined(host: Host, held: AsyncExitStack) -> ShardOwner | None:
+    """One of the owners; None where `stop` is set before."""
     assert isinstance(host.path, LedgerUrl)
     owner: ShardOwner | None = None
 
