@@ -38,6 +38,7 @@ class EndpointsLeft:
         for text in texts:
             if text is not None:
                 with suppress(msgspec.DecodeError):
+                    self.forget(text)  # it may not have heard that it had given them
                     self._found |= msgspec.json.decode(text, type=dict[int, EndpointLeft])
 
     def of(self, endpoint: int) -> EndpointLeft | None:
@@ -51,6 +52,11 @@ class EndpointsLeft:
     def leave(self, endpoint: int, left: EndpointLeft) -> None:
         """Nobody of this process works at `endpoint` any more."""
         self._left[endpoint] = left
+
+    def forget(self, text: str) -> None:
+        """What `text` tells of is for others to go on by: how this process has left those endpoints is no news."""
+        for endpoint in msgspec.json.decode(text, type=dict[int, msgspec.Raw]):
+            self._left.pop(endpoint, None)
 
     @property
     def text(self) -> str:

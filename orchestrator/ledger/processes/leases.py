@@ -33,7 +33,7 @@ WITH made AS (
   SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM leases
   UNION ALL SELECT shard, owner, epoch, taken_at, left_at, wanted_by FROM made
 ), process AS ({PROCESSES})
-SELECT (SELECT jsonb_agg(lease ORDER BY shard) FROM lease)::text AS leases,
+SELECT (SELECT coalesce(jsonb_agg(lease ORDER BY shard), '[]') FROM lease)::text AS leases,
   (SELECT coalesce(jsonb_agg(process ORDER BY id), '[]') FROM process)::text AS processes,
   ({{needs_version}}) AS needs_version
 """  # noqa: S608  text of ours
@@ -63,7 +63,7 @@ RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left, free.handover
 """)
 _GIVE: Final = statement_of("""
 UPDATE leases SET owner = NULL, left_at = CASE WHEN $5 THEN NULL ELSE left_at END, handover = {handed_over}
-WHERE shard = $1 AND owner = $2 AND epoch = $4 RETURNING shard
+WHERE shard = $1 AND owner = $2 AND epoch = $4 RETURNING coalesce(handover, '{{}}')
 """)
 _WANT: Final = statement_of("""
 WITH {me} UPDATE leases SET wanted_by = me.id
@@ -155,9 +155,11 @@ class Leases:
     async def sighting(self, *, with_needs: bool = False) -> LedgerSighting:
         """Who has which, and who is there; `with_needs`: and whether there is anything else to do."""
         statement = _SIGHTING_WITH_NEEDS if with_needs else _SIGHTING
-        leases, processes, needs_version = await self._driver.fetchrow(statement)
-        there = {each.id: each for each in _processes.decode(processes)}
-        return LedgerSighting(_leases.decode(leases), there, needs_version)
+        while True:
+            asked, processes, needs_version = await self._driver.fetchrow(statement)
+            if leases := _leases.decode(asked):  # else another one made the first, and is seen from now on
+                there = {each.id: each for each in _processes.decode(processes)}
+                return LedgerSighting(leases, there, needs_version)
 
     async def owner(self) -> LedgerOwner | None:
         """Who has the keeper's; None if nobody has."""
@@ -189,12 +191,16 @@ class Leases:
         rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
         return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)
 
-    async def give(self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool, handover: str = "{}") -> bool:
-        """Lets go of one; False where it is not ours any more. It `is_settled` where nothing can be under way any more
-        that an owner has sent which was declared dead. `handover`: what is left to the next one.
+    async def give(
+        self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool, handover: str = "{}"
+    ) -> str | None:
+        """Lets go of one, and returns what of `handover` is left with it to the next one; None where it is not ours any
+        more. It `is_settled` where nothing can be under way any more that an owner has sent which was declared dead.
         """
-        found = await self._driver.fetchval(_GIVE, taken.shard, process.id, handover, taken.epoch, is_settled)
-        return found is not None
+        left: str | None = await self._driver.fetchval(
+            _GIVE, taken.shard, process.id, handover, taken.epoch, is_settled
+        )
+        return left
 
     async def want(self, process: ProcessNumber, shard: int) -> bool:
         """Asks the owner of `shard` to let go of it, for us; False where nobody else has it, or another process was

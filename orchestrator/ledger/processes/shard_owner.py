@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+import anyio
 import msgspec
 
+from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.core.ownership.lease import GONE_US
 from orchestrator.core.ownership.shard_bids import Pair
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.leases import LedgerSighting, TakenShard
-from orchestrator.ledger.processes.lookout import Lookout
+from orchestrator.ledger.processes.lookout import LOOK_S, Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, Membership, membership_of
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessKind, ProcessName
@@ -122,7 +124,9 @@ class ShardOwner:
         """Lets go of one, in which nothing of this process goes on any more. Raises what the driver does."""
         async with self._line.asking() as asked:
             is_settled, left = self.is_settled(taken), self.endpoints_left.text
-            await asked.leases.give(self._membership.number, taken, is_settled=is_settled, handover=left)
+            gone = await asked.leases.give(self._membership.number, taken, is_settled=is_settled, handover=left)
+        if gone is not None:
+            self.endpoints_left.forget(gone)
         self._has(each for each in tuple(self._since) if each != taken)
 
     async def ask_for(self, shard: int) -> None:
@@ -161,19 +165,32 @@ async def shard_owner_of(
     """The process `here`, called `process`, is one of those of the ledger called `name` while the block runs, of that
     `kind`: it beats, and at the end lets go of all that it has.
 
-    Raises `LedgerBusyError` where there are too many, or it is one already.
+    Raises `LedgerBusyError` where there are too many, or it is one already. Those that are too many may be dead: they
+    are watched for long enough.
     """
     if name in here.owners:
         raise LedgerBusyError(f"{name}: this process works on this ledger already")
     line = OwnersLine(connect, process)
+    lookout = Lookout(line, here.elapsed, with_needs=True)
     owner: ShardOwner | None = None
 
     def farewell() -> Farewell:
         return NOTHING_LEFT if owner is None else owner.farewell()
 
+    async def joined() -> Membership:
+        until = here.elapsed() + 2 * SILENCE_US
+        while True:
+            try:
+                return await held.enter_async_context(membership_of(name, connect, process, here, farewell, kind))
+            except LedgerBusyError:
+                if here.elapsed() > until:
+                    raise
+            await lookout.look(None)
+            await anyio.sleep(LOOK_S)
+
     try:
-        async with membership_of(name, connect, process, here, farewell, kind) as membership:
-            owner = ShardOwner(membership, Lookout(line, here.elapsed, with_needs=True), line, here.elapsed)
+        async with AsyncExitStack() as held:
+            owner = ShardOwner(await joined(), lookout, line, here.elapsed)
             here.owners[name] = owner
             try:
                 yield owner

@@ -12,7 +12,7 @@ from orchestrator.api.hosting.shard_news import UNKNOWN_US
 from orchestrator.api.runs.process_commands import control, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.ownership.beat_watch import SILENCE_US
-from orchestrator.core.ownership.lease import GONE_US
+from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX
 from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import LET_GO_US
 from orchestrator.errors import LedgerVersionError, UsageError
@@ -302,3 +302,19 @@ async def test_what_the_dead_have_left_is_looked_after_once_though_nothing_more_
             assert (given.owner, given.left_at) == (None, None)
             await anyio.sleep(GONE_US / SECOND_US)
             assert await lease() == given, "once is enough"
+
+
+async def test_where_there_is_no_room_whoever_comes_serves_once_the_dead_are_known_or_is_stopped(site: Site) -> None:
+    driver = await waited_for(site.url)({}, LineBounds())
+    for _ in range(PROCESSES_MAX):
+        await joins(driver, ProcessName("one that is dead", " #dead"))
+    driver.terminate()
+    began_s = anyio.current_time()
+    async with site.serving("b") as [stopped]:
+        await anyio.sleep(1)
+    assert stopped.ended.is_set()
+    assert anyio.current_time() - began_s < SOON_S
+    run = await site.run_at(ONE)
+    async with site.serving("a"):
+        await site.until(run, State.SUCCEEDED)
+    assert site.senders(ONE) == ["a"]

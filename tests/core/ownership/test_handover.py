@@ -35,3 +35,23 @@ def test_who_goes_on_in_the_same_process_goes_on_as_it_was_left_last() -> None:
     own.leave(3, left_by(Pacer(Limit(10, 10))))
     assert own.of(3) == left_by(Pacer(Limit(10, 10)))
     assert own.text == "{}"
+
+
+def test_what_was_given_to_another_process_is_that_ones_to_tell() -> None:
+    own = EndpointsLeft()
+    for endpoint in (3, 4):
+        own.leave(endpoint, left_by(Pacer(Limit(100, 10))))
+    given, own_text = EndpointsLeft(), own.text
+    given.leave(3, left_by(Pacer(Limit(100, 10))))
+    own.forget(given.text)
+    assert own.text != own_text
+    assert [own.of(endpoint) is None for endpoint in (3, 4)] == [True, False]
+
+
+def test_whoever_did_not_hear_that_it_gave_one_goes_on_by_what_comes_with_it() -> None:
+    own, between, of_another_version = EndpointsLeft(), EndpointsLeft(), '{"4":{"limits":7}}'
+    for endpoint in (3, 4):
+        own.leave(endpoint, left_by(Pacer(Limit(100, 10))))
+    between.leave(3, left_by(Pacer(Limit(10, 10))))
+    own.find([between.text, of_another_version])
+    assert [own.of(endpoint) for endpoint in (3, 4)] == [left_by(Pacer(Limit(10, 10))), None]

@@ -1,14 +1,20 @@
 """Which process owns which shard of a ledger on a server: one at a time, whoever bids, and whoever is asked to gives."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
 import pytest
 
 from orchestrator.core.ownership.shard_bids import KEEPERS, Pair
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.processes.leases import LeaseRow, Leases, TakenShard
 from orchestrator.ledger.processes.processes import Processes, ProcessKind, ProcessNumber
+from orchestrator.ledger.processes.tenure import tenure_of
 from tests.ledger.processes.conftest import FIRST, SECOND, THIRD, Connect
+from tests.postgres.databases import plain_connections
+from tests.postgres.interleaving import WAITS_FOR_LOCK
 from tests.postgres.owners import joins, present, takes, takes_over
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +28,12 @@ async def leases_with_endpoints(driver: Any) -> Leases:
     """Those of a ledger with endpoint 1, which 3 is used together with, and 2."""
     await driver.execute(ENDPOINTS)
     return Leases(driver)
+
+
+async def waits_for_lock(driver: Any, *others: Any) -> None:
+    """Returns once one of the `others` waits for a lock."""
+    while not await driver.fetchval(WAITS_FOR_LOCK, [each.get_server_pid() for each in others]):
+        await anyio.lowlevel.checkpoint()
 
 
 async def by_shard(leases: Leases) -> dict[int, LeaseRow]:
@@ -225,3 +237,83 @@ async def test_while_one_has_the_whole_ledger_nobody_else_takes_what_is_new(conn
     assert [each.shard for each in await leases.take(alone, [2])] == [2]
     await Processes(driver).leave(alone)
     assert [each.shard for each in await leases.take(other, [0, 2])] == [0, 2]
+
+
+async def test_whoever_looks_first_at_a_new_ledger_waits_for_another_one_that_does(connect: Connect) -> None:
+    driver, other = await connect(FIRST.mark), await connect(SECOND.mark)
+    found: list[int] = []
+
+    async def look() -> None:
+        found.extend(lease.shard for lease in (await Leases(other).sighting()).leases)
+
+    first = driver.transaction()
+    await first.start()
+    await Leases(driver).sighting()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(look)
+        await waits_for_lock(driver, other)
+        await first.commit()
+    assert found == [KEEPERS]
+
+
+async def test_one_that_takes_the_whole_ledger_as_another_one_takes_a_part_has_nothing(
+    url: str, connect: Connect
+) -> None:
+    """The other one had looked before: it finds one shard taken, and takes the next one all the same."""
+    driver, other = await connect(THIRD.mark), await connect(SECOND.mark)
+    await (await leases_with_endpoints(driver)).sighting()
+    sharer = await joins(other, SECOND)
+    got: list[TakenShard] = []
+    has_taken = anyio.Event()
+
+    async def take() -> None:
+        async with other.transaction():
+            got.extend(await Leases(other).take(sharer, [KEEPERS, 1]))
+            has_taken.set()
+            await waits_for_lock(driver, *owners)
+
+    async with anyio.create_task_group() as tasks:
+
+        async def slow(settings: Settings, bounds: LineBounds) -> Any:
+            owners.append(await plain_connections(url)(settings, bounds))
+            return SlowCommit(owners[-1], before_commit, has_taken.wait)
+
+        async def before_commit() -> None:
+            tasks.start_soon(take)
+            await waits_for_lock(driver, other)
+
+        owners: list[Any] = []
+        with pytest.raises(LedgerBusyError, match=SECOND.name):
+            async with tenure_of("ledger", slow, FIRST):
+                raise AssertionError("two have a part of it")
+    assert [each.shard for each in got] == [1]
+    assert {shard: lease.owner for shard, lease in (await by_shard(Leases(driver))).items()} == {
+        0: None,
+        1: sharer.id,
+        2: None,
+    }
+
+
+class SlowCommit:
+    """A connection that calls `before` when it has first taken something, commits that, and calls `after`."""
+
+    def __init__(
+        self, driver: Any, before: Callable[[], Awaitable[None]], after: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._driver = driver
+        self._before = before
+        self._after = after
+        self._has_taken = False
+
+    async def fetch(self, statement: str, *given: Any) -> Any:
+        if self._has_taken or "UPDATE leases SET owner = me.id" not in statement:
+            return await self._driver.fetch(statement, *given)
+        self._has_taken = True
+        async with self._driver.transaction():
+            found = await self._driver.fetch(statement, *given)
+            await self._before()
+        await self._after()
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.handover import EndpointLeft
-from orchestrator.core.ownership.lease import GONE_US
+from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
@@ -18,9 +18,9 @@ from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
 from tests.ledger.processes.conftest import FIRST, SECOND
-from tests.ledger.processes.place import NEXT, OWNER, Place
+from tests.ledger.processes.place import ASKS, NEXT, OWNER, Place
 from tests.postgres.ledgers import on_virtual_time, waited_for
-from tests.postgres.owners import takes
+from tests.postgres.owners import joins, present, takes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -181,3 +181,69 @@ async def test_one_process_is_there_once(url: str, driver: Any) -> None:
                 raise AssertionError("it is there twice")
     async with member(url, FIRST, here):
         pass
+
+
+async def test_who_gets_one_back_goes_on_as_the_owner_between_has_left_it(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first, member(url, SECOND) as second:
+        await first.look()
+        for was, becomes, at in ((first, second, 1), (second, first, 2)):
+            await was.take([1])
+            was.endpoints_left.leave(1, EndpointLeft(at, {}))
+            [taken] = was.shards
+            await was.give(taken)
+            await becomes.take([1])
+            assert numbers(becomes) == [1]
+            assert becomes.endpoints_left.of(1) == EndpointLeft(at, {})
+
+
+async def test_what_is_left_is_told_of_no_shard_whose_owner_between_has_left_nothing(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first:
+        await first.look()
+        await first.take([1])
+        first.endpoints_left.leave(1, EndpointLeft(1, {}))
+        [taken] = first.shards
+        await first.give(taken)
+        async with member(url, SECOND) as second:
+            await second.take([1])
+            assert second.endpoints_left.of(1) == EndpointLeft(1, {})
+        await first.take([1])
+        assert first.endpoints_left.of(1) is None
+
+
+async def test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look(place: Place) -> None:
+    await takes(await place.driver(OWNER), OWNER)
+    began_s = anyio.current_time()
+    async with place.member(NEXT) as other:
+        place.refused = 3
+        while not other.shards:
+            await looks(other, 0.25)
+            await other.take([0])
+        assert place.refused == 0
+        assert anyio.current_time() - began_s <= TAKEN_S_MAX
+
+
+async def test_where_there_is_no_room_whoever_comes_waits_for_who_is_dead(place: Place) -> None:
+    driver = await place.driver(OWNER)
+    for _ in range(PROCESSES_MAX):
+        await joins(driver, ASKS)
+    began_s = anyio.current_time()
+    async with place.member(NEXT) as member:
+        assert SILENCE_US / SECOND_US <= anyio.current_time() - began_s <= TAKEN_S_MAX
+        assert [each.id for each in await present(driver)] == [member.number]
+
+
+async def test_where_all_live_there_is_no_room(place: Place) -> None:
+    driver = await place.driver(ASKS)
+    for _ in range(PROCESSES_MAX):
+        await joins(driver, ASKS)
+
+    async def beat() -> None:
+        while True:
+            await driver.execute("UPDATE processes SET beat = beat + 1")
+            await anyio.sleep(1)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat)
+        with pytest.raises(LedgerBusyError, match="64 processes work on this ledger or stand by already"):
+            await AsyncExitStack().enter_async_context(place.member(NEXT))
+        tasks.cancel_scope.cancel()

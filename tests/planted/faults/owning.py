@@ -4,6 +4,7 @@ from tests.planted.faults.fault import Fault
 
 TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting"
 DEPOSED = "tests/engine/hosting/test_deposed.py"
+HANDOVER = "tests/core/ownership/test_handover.py"
 LEASE = "tests/core/ownership/test_lease.py"
 BIDS = "tests/core/ownership/test_shard_bids.py"
 SHARED = "tests/api/hosting/test_shared_ledger.py"
@@ -48,7 +49,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="whoever looks counts the time in which the ledger was away",
-        path="orchestrator/ledger/processes/lookout.py::Lookout.look",
+        path="orchestrator/ledger/processes/lookout.py::Lookout._seen",
         old="self._watch = BeatWatch()",
         new="pass",
         tests=(f"{SHARD_OWNER}::test_the_time_in_which_the_ledger_was_away_does_not_count_against_its_owner",),
@@ -284,5 +285,50 @@ FAULTS: tuple[Fault, ...] = (
         old="is_needed=each.shard in needed or self._is_left(each),",
         new="is_needed=each.shard in needed,",
         tests=(f"{SHARED}::test_what_the_dead_have_left_is_looked_after_once_though_nothing_more_is_to_be_done_there",),
+    ),
+    Fault(
+        name="who takes the whole ledger does not look again for who was taking a part of it",
+        path="orchestrator/ledger/processes/tenure.py::Tenure.take_all",
+        old="seen = await self.look()  # whoever was taking some of it before we had the keeper's may have them only now",
+        new="pass",
+        tests=(f"{LEASES}::test_one_that_takes_the_whole_ledger_as_another_one_takes_a_part_has_nothing",),
+    ),
+    Fault(
+        name="a process joins only where there is room at once, though some may be dead",
+        path="orchestrator/ledger/processes/shard_owner.py::shard_owner_of",
+        old="until = here.elapsed() + 2 * SILENCE_US",
+        new="until = here.elapsed() - 1",
+        tests=(
+            f"{SHARD_OWNER}::test_where_there_is_no_room_whoever_comes_waits_for_who_is_dead",
+            f"{SHARED}::test_where_there_is_no_room_whoever_comes_serves_once_the_dead_are_known_or_is_stopped",
+        ),
+    ),
+    Fault(
+        name="how a shard was left when it was given is gone on by when it comes back",
+        path="orchestrator/ledger/processes/shard_owner.py::ShardOwner.give",
+        old="self.endpoints_left.forget(gone)",
+        new="pass",
+        tests=(f"{SHARD_OWNER}::test_what_is_left_is_told_of_no_shard_whose_owner_between_has_left_nothing",),
+    ),
+    Fault(
+        name="what a process did not hear that it had given is told of as if it had it still",
+        path="orchestrator/core/ownership/handover.py::EndpointsLeft.find",
+        old="self.forget(text)  # it may not have heard that it had given them",
+        new="pass",
+        tests=(f"{HANDOVER}::test_whoever_did_not_hear_that_it_gave_one_goes_on_by_what_comes_with_it",),
+    ),
+    Fault(
+        name="a new ledger whose first shard another one is making is one without shards",
+        path="orchestrator/ledger/processes/leases.py::Leases.sighting",
+        old="if leases := _leases.decode(asked):  # else another one made the first, and is seen from now on",
+        new="if (leases := _leases.decode(asked)) is not None:",
+        tests=(f"{LEASES}::test_whoever_looks_first_at_a_new_ledger_waits_for_another_one_that_does",),
+    ),
+    Fault(
+        name="for whom one cannot be declared dead all live again",
+        path="orchestrator/ledger/processes/lookout.py::Lookout.look",
+        old="async with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
+        new="self._watch = BeatWatch()\nasync with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
+        tests=(f"{SHARD_OWNER}::test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look",),
     ),
 )
