@@ -64,9 +64,10 @@ class SharedLedger:
                 if not await self._step():
                     with anyio.move_on_after(LOOK_S):
                         await self.stop.wait()
-            beside.cancel_scope.cancel()
             for each in self._engines.values():
                 each.end()
+            await self._leave_the_rest()
+            beside.cancel_scope.cancel()
         if (lost := self.owner.why_lost) is not None:
             raise DeposedError(lost)
 
@@ -192,6 +193,20 @@ class SharedLedger:
                     await self.owner.give(taken)
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("shard %s is let go of with the process: %s", engine.shard, error)
+
+    async def _leave_the_rest(self) -> None:
+        """Others go on at once with what is left to us or ours and has no engine, or not any more."""
+        if self.owner.why_lost is not None:
+            return
+        async with self._changing:
+            at_work = [number for number, each in self._engines.items() if not each.has_ended]
+            held = {taken.shard: taken for taken in self.owner.shards}
+            try:
+                await self.owner.ask_for_nothing()
+                for number in shards_to_begin(held, [], at_work):
+                    await self.owner.give(held[number])
+            except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+                log.info("what is left to this process is so until it has ended: %s", error)
 
     # --- an endpoint that a run comes to have
 

@@ -69,6 +69,7 @@ _WANT: Final = statement_of("""
 WITH {me} UPDATE leases SET wanted_by = me.id
 FROM me WHERE shard = $3 AND owner <> me.id AND coalesce(wanted_by, me.id) = me.id AND {is_known} RETURNING shard
 """)
+_WANT_NOTHING: Final = "UPDATE leases SET wanted_by = NULL WHERE wanted_by = $1"
 
 
 class LedgerOwner(msgspec.Struct, frozen=True):
@@ -207,3 +208,7 @@ class Leases:
         faster to ask.
         """
         return await self._driver.fetchval(_WANT, process.id, process.mark, shard) is not None
+
+    async def want_nothing(self, process: ProcessNumber) -> None:
+        """What we have asked for, and have not got, is anybody's."""
+        await self._driver.execute(_WANT_NOTHING, process.id)

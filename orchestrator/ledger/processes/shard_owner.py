@@ -134,6 +134,11 @@ class ShardOwner:
         async with self._line.asking() as asked:
             await asked.leases.want(self._membership.number, shard)
 
+    async def ask_for_nothing(self) -> None:
+        """Leaves to others what it has asked for and has not got. Raises what the driver does."""
+        async with self._line.asking() as asked:
+            await asked.leases.want_nothing(self._membership.number)
+
     async def merge(self, pair: Pair) -> None:
         """Makes one of two shards of its own, in which nothing goes on now. Raises what the driver does."""
         async with self._line.asking() as asked:
