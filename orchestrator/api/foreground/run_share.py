@@ -15,6 +15,7 @@ from orchestrator.api.hosting.follower import LOOK_S, FollowedRun
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.engine.flows.run_notifier import note_interruption
+from orchestrator.errors import DeposedError, leading
 
 if TYPE_CHECKING:
     from orchestrator.api.hosting.shared_ledger import SharedLedger
@@ -33,6 +34,7 @@ class RunShare:
         self._is_begun = False
         self._is_to_end = False
         self._shared: SharedLedger | None = None
+        self._finishing: anyio.CancelScope | None = None
 
     @property
     def webhook_bytes(self) -> int:
@@ -84,19 +86,29 @@ class RunShare:
             await self._ended.wait()
 
     async def _finish(self) -> None:
-        """Has done what nobody else may be there to do, and what was sent known to who follows."""
-        if self._shared is None:
+        """Has done what nobody else may be there to do, and what was sent known to who follows; where its share is
+        lost meanwhile, that is for whoever gets it.
+        """
+        if (shared := self._shared) is None:
             return
+        with anyio.CancelScope() as self._finishing:
+            try:
+                await self._finish_share(shared)
+            except (DeposedError, BaseExceptionGroup) as error:
+                if not isinstance(leading(error), DeposedError):
+                    raise
+
+    async def _finish_share(self, shared: "SharedLedger") -> None:
         if self._host.stop.is_set():
             self._host.console.info(start_and_stop_texts.STOPPING)
             if self._followed.ledger.patience.trouble is not None:
-                self._shared.process.ledger.patience.hurry(is_away=True)
+                shared.process.ledger.patience.hurry(is_away=True)
                 return
-            await self._tell_of_interruption(self._shared)
+            await self._tell_of_interruption(shared)
         else:
-            for engine in self._shared.engines:
+            for engine in shared.engines:
                 await engine.finish()
-        await self._shared.process.heart.beat()
+        await shared.process.heart.beat()
         await self._followed.look()
 
     async def _tell_of_interruption(self, shared: "SharedLedger") -> None:
@@ -116,6 +128,8 @@ class RunShare:
                 self._followed.is_served_here = True
                 shared.process.services.use_key_for(self._followed.run.service_url)
                 self._listens.set()
+            elif self._finishing is not None:
+                self._finishing.cancel()
 
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._give_up)

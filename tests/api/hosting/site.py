@@ -84,6 +84,9 @@ class Site:
         self.told = list[Any]()
         """What was posted to whoever wants to hear of runs."""
 
+        self.heard_s = 0.0
+        """How long they take to answer."""
+
         self.is_failing = False
         self.cut_off = set[str]()
         """Machines that reach no service."""
@@ -93,6 +96,9 @@ class Site:
 
         self.are_lines_cut = False
         self._owners_lines = list[Any]()
+        self.on_owners_line: Callable[[Any], None] = lambda _: None
+        """What happens to one as soon as it is there."""
+
         self.environ: dict[str, Mapping[str, str]] = {}
         """What is set on machines, by their names."""
 
@@ -116,6 +122,7 @@ class Site:
 
         async def hear(request: httpx.Request) -> httpx.Response:
             self.told.append(json.loads(request.content))
+            await anyio.sleep(self.heard_s)
             return httpx.Response(204)
 
         transport, here = self.service.transport(), on_virtual_time(mark=f" #{name}")
@@ -136,6 +143,7 @@ class Site:
         if self.are_lines_cut:
             raise ConnectionRefusedError("no way there")
         self._owners_lines.append(await waited_for(self.url)(settings, bounds))
+        self.on_owners_line(self._owners_lines[-1])
         return self._owners_lines[-1]
 
     def cut_owners_lines(self) -> None:

@@ -5,8 +5,11 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.settings.words_and_defaults import Pinned
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
+from tests.postgres.ledgers import waited_for
+from tests.postgres.owners import declares_dead
 
 TOLD = "https://ops.test/hook"
 GONE = Pinned(ref="/nowhere/check.py:is_good", sha256="0" * 64)
@@ -100,3 +103,21 @@ async def test_what_cannot_be_judged_here_is_refused_before_anything_is_sent(sit
     assert isinstance(running.error, UsageError)
     assert "/nowhere/check.py" in running.error.message
     assert site.sent == []
+
+
+async def test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_all_the_same(site: Site) -> None:
+    site.heard_s = 50.0
+    async with site.running("a", ONE, notify=TOLD) as running:
+        with anyio.fail_after(PATIENCE_S):
+            while not site.told:  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.1)
+        driver = await waited_for(site.url)({}, LineBounds())
+        await declares_dead(driver)
+        driver.terminate()
+        lost_s = anyio.current_time()
+        await running.ended.wait()
+    assert running.error is None
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == JOBS
+    assert anyio.current_time() - lost_s < 2 * SOON_S
+    assert site.service.paid == JOBS

@@ -18,7 +18,7 @@ from orchestrator.core.ownership.shard_bids import LET_GO_US
 from orchestrator.errors import LedgerVersionError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import LeaseRow, Leases
-from orchestrator.ledger.processes.processes import Processes, ProcessName
+from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
@@ -28,7 +28,7 @@ from orchestrator.units import SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
 from tests.engine.process import Heard
 from tests.postgres.ledgers import on_virtual_time, waited_for
-from tests.postgres.owners import joins, present
+from tests.postgres.owners import declares_dead, joins
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -178,9 +178,7 @@ async def test_who_was_declared_dead_ends_all_and_joins_again_under_another_numb
     async with site.serving("a") as [machine]:
         await site.until(run, State.SUCCEEDED, 5)
         driver = await waited_for(site.url)({}, LineBounds())
-        [process] = await present(driver)
-        while not await Processes(driver).declare_dead(process):
-            [process] = await present(driver)
+        await declares_dead(driver)
         driver.terminate()
         await site.until(run, State.SUCCEEDED, 40)
         [warned] = machine.heard.warnings
