@@ -39,7 +39,8 @@ async def sharing_ledger(
     one run of its own (see `LedgerSite.holder`). Where the ledger is to be brought to this program's schema first,
     whoever works on it is waited for; `stands_by` is called with that one.
 
-    Raises `LedgerBusyError` where there are too many, and `UsageError` where nobody can.
+    Raises `LedgerBusyError` where there are too many, `UsageError` where nobody can, and `LedgerUnavailableError` where
+    the server cannot be reached just now.
     """
     from orchestrator.ledger.sites.shared_site import sharing_server  # noqa: PLC0415  with it comes what few need
 

@@ -6,6 +6,7 @@ from functools import partial
 
 import anyio
 
+from orchestrator.api.hosting.follower import LOOK_S
 from orchestrator.api.hosting.host import Alongside, Host
 from orchestrator.api.hosting.served_runs_news import ServedRunsNews
 from orchestrator.api.hosting.shard_ability import ShardAbility
@@ -19,7 +20,7 @@ from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.process.engine_process import open_process
 from orchestrator.engine.process.stop_watch import StopWatch
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import DeposedError, leading
+from orchestrator.errors import DeposedError, LedgerUnavailableError, StorageError, leading
 from orchestrator.ledger import sharing_ledger
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
@@ -36,24 +37,38 @@ async def serve_shared(
     none of it unless it `takes_pipelines`. `at_work` is called each time the process has come to be one of those that
     serve the ledger, and listens; and with None once it is none any more.
 
+    Whoever has joined before, or follows a run of its own, joins again however long the ledger cannot be used.
+
     Raises `LedgerBusyError` where there are too many processes, and otherwise as `open_process` does.
     """
+    is_patient, is_told = host.run is not None, False
     while not host.stop.is_set():
+        has_joined = False
         try:
             async with AsyncExitStack() as held:
                 owner = await _joined(host, held)
                 if owner is not None:
                     async with _sharing(host, owner, alongside, takes_pipelines=takes_pipelines) as shared:
+                        is_patient, is_told, has_joined = True, False, True
                         at_work(shared)
                         try:
                             await shared.serve()
                         finally:
                             at_work(None)
-        except (DeposedError, BaseExceptionGroup) as error:
-            cause = leading(error)
-            if not isinstance(cause, DeposedError):
-                raise
-            host.console.warn(f"{cause}")
+        except (StorageError, BaseExceptionGroup) as error:
+            match leading(error):
+                case DeposedError() as cause:
+                    host.console.warn(f"{cause}")
+                case LedgerUnavailableError() as cause if is_patient and not has_joined:
+                    if not is_told:
+                        host.console.warn(
+                            f"{cause.while_waiting}. It is tried again; until then nothing is served here"
+                        )
+                    is_told = True
+                    with anyio.move_on_after(LOOK_S):
+                        await host.stop.wait()
+                case _:
+                    raise
 
 
 async def _joined(host: Host, held: AsyncExitStack) -> ShardOwner | None:

@@ -2,10 +2,13 @@
 
 from tests.planted.faults.fault import Fault
 
+AGAIN = "tests/api/hosting/test_joining_again.py"
 BIDS = "tests/core/ownership/test_shard_bids.py"
 DUTIES = "tests/core/ownership/test_shard_duties.py"
 LEASES = "tests/ledger/processes/test_leases.py"
+RUN_SHARE = "tests/api/hosting/test_run_share.py"
 SHARED = "tests/api/hosting/test_shared_ledger.py"
+STOPPING = "tests/api/hosting/test_stopping.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -52,5 +55,44 @@ FAULTS: tuple[Fault, ...] = (
         old="await self._driver.execute(_LEFT_BY_EITHER, *pair)",
         new="pass",
         tests=(f"{LEASES}::test_of_shards_that_become_one_it_stays_known_that_an_owner_of_either_has_died",),
+    ),
+    Fault(
+        name="who stops keeps what it has asked for until it has ended",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._leave_the_rest",
+        old="await self.owner.ask_for_nothing()",
+        new="pass",
+        tests=(f"{STOPPING}::test_what_it_has_asked_for_is_anybodys_before_its_engines_have_ended",),
+    ),
+    Fault(
+        name="who stops keeps a shard whose engine has just ended until it has ended",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._leave_the_rest",
+        old="await self.owner.give(held[number])",
+        new="pass",
+        tests=(f"{STOPPING}::test_one_whose_engine_has_just_ended_is_given_before_the_others_have",),
+    ),
+    Fault(
+        name="a run that loses its share as it ends fails by that",
+        path="orchestrator/api/foreground/run_share.py::RunShare._finish",
+        old="if not isinstance(leading(error), DeposedError):\n    raise",
+        new="raise",
+        tests=(f"{RUN_SHARE}::test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_all_the_same",),
+    ),
+    Fault(
+        name="who joins again ends where the ledger cannot be reached just now",
+        path="orchestrator/api/hosting/shared_host.py::serve_shared",
+        old="case LedgerUnavailableError() as cause if is_patient and not has_joined:",
+        new="case LedgerUnavailableError() as cause if not is_patient and not has_joined:",
+        tests=(
+            f"{AGAIN}::test_who_was_declared_dead_joins_again_once_the_ledger_can_be_reached",
+            f"{AGAIN}::test_a_run_that_cannot_join_follows_until_it_can",
+            f"{AGAIN}::test_who_joins_for_the_first_time_is_told_at_once_that_it_cannot",
+        ),
+    ),
+    Fault(
+        name="a line that was cut between two words is a defect of ours",
+        path="orchestrator/ledger/sites/shared_site.py::_line_errors",
+        old="raise lost(name) from error",
+        new="raise",
+        tests=(f"{AGAIN}::test_what_is_cut_between_two_words_is_a_ledger_that_cannot_be_used_just_now",),
     ),
 )
