@@ -1,25 +1,26 @@
-"""What is packaged for several machines with one ledger: compose services, and a drop-in for units of systemd."""
+"""What is packaged for several machines with one ledger: compose services, and variables for units of systemd."""
 
+import asyncio
 import configparser
 import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
+import asyncpg
 import msgspec
 import pytest
 
+from orchestrator.core.diagnosis.server_rules import CONNECTIONS_NEEDED
 from orchestrator.settings.words_and_defaults import WEBHOOK_KEY_VARIABLE
 from tests.postgres.databases import Databases
 from tests.system.processes import ROOT, Desk, Program, Service, lines_of
-from tests.system.test_packaging import analyzed, of_systemd
 
 FOLDER: Final = ROOT / "packaging"
 COMPOSE: Final = FOLDER / "compose" / "compose.yaml"
 EXAMPLE: Final = FOLDER / "compose" / "several.env.example"
-DROP_IN: Final = Path("orchestrator.service.d") / "several-machines.conf"
+FOR_UNITS: Final = FOLDER / "systemd" / "several-machines.env.example"
 LIMITS: Final = ("--limit", "run=20/1:10", "--limit", "status=2000/1:200")
 """Limits that leave time to stop one that serves."""
 
@@ -130,51 +131,47 @@ def test_what_is_composed_works_and_one_that_serves_may_be_stopped(
     assert [each.ended().exit_code for each in (one, two, dashboard)] == [0, 0, 0]
 
 
-def drop_in() -> dict[str, list[str]]:
-    """The lines of its section on the service, by their keys."""
-    lines = (FOLDER / "systemd" / DROP_IN).read_text(encoding="utf-8").partition("[Service]\n")[2].splitlines()
-    found: dict[str, list[str]] = {}
-    for key, _, value in (line.partition("=") for line in lines if line and not line.startswith("#")):
-        found.setdefault(key, []).append(value)
-    return found
+def of_units() -> dict[str, str]:
+    """The variables of the file for units, without those that may be left out; what quotes them is systemd's."""
+    lines = re.findall(r"^([A-Z_]+)='(.*)'$", FOR_UNITS.read_text(encoding="utf-8"), re.MULTILINE)
+    return dict(lines)
 
 
-@of_systemd
-def test_systemd_finds_nothing_wrong_with_a_unit_that_serves_beside_others(tmp_path: Path) -> None:
-    program = tmp_path / "orchestrator"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    text = (FOLDER / "systemd" / "orchestrator.service").read_text(encoding="utf-8")
-    unit = tmp_path / "orchestrator.service"
-    unit.write_text(text.replace("/opt/orchestrator/bin/orchestrator", str(program)))
-    (tmp_path / DROP_IN).parent.mkdir()
-    (tmp_path / DROP_IN).write_text((FOLDER / "systemd" / DROP_IN).read_text(encoding="utf-8"))
-    found = analyzed("verify", str(unit))
-    assert (found.returncode, found.stderr) == (0, "")
-    (tmp_path / DROP_IN).write_text("[Service]\nNoSuchKey=1\n")
-    assert "NoSuchKey" in analyzed("verify", str(unit)).stderr  # it was read
+async def connections_of(ledger: str) -> int:
+    """How many processes that work on it have."""
+    ours = await asyncpg.connect(ledger)
+    found = await ours.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE"
+        " 'orchestrator%'"
+    )
+    await ours.close()
+    return int(found)
 
 
 @pytest.mark.slow
-def test_a_unit_beside_others_reads_its_password_from_the_file_that_it_is_given(
+def test_a_unit_beside_others_and_a_command_beside_it_have_the_variables_of_the_file(
     desk: Desk, service: Service, ledger: str
 ) -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.read(FOLDER / "systemd" / "orchestrator.service")
-    added = drop_in()
-    [credential] = added["LoadCredential"]
-    name, _, file = credential.partition(":")
-    environ = dict(line.split("=", 1) for line in added["Environment"])
-    assert environ["PGPASSFILE"] == f"%d/{name}"
-    assert file == "/etc/orchestrator/pgpass"
-    passes = desk.write(name, "*:*:*:*:hunter2\n")
-    passes.chmod(0o400)  # as systemd gives it to a unit
-    environ |= {"ORCHESTRATOR_LEDGER": ledger, "PGPASSFILE": str(passes), "ORCHESTRATOR_SERVERLESS_URL": service.url}
-    environ["XDG_STATE_HOME"] = str(desk.folder / "state")
+    assert set(of_units()) == {"ORCHESTRATOR_API_KEY", "ORCHESTRATOR_LEDGER", "PGPASSWORD", WEBHOOK_KEY_VARIABLE}
+    assert not any(value for name, value in of_units().items() if name.endswith(("KEY", "PASSWORD")))
+    state = desk.folder / unit["Service"]["StateDirectory"]
+    filled_in = {
+        "ORCHESTRATOR_API_KEY": desk.environment()["ORCHESTRATOR_API_KEY"],
+        "ORCHESTRATOR_LEDGER": ledger,
+        "PGPASSWORD": "hunter2",
+        WEBHOOK_KEY_VARIABLE: "5e" * 32,
+        "STATE_DIRECTORY": str(state),
+    }
     words = shlex.split(unit["Service"]["ExecStart"])[1:]
-    serving = desk.start(*words, environ=environ)
-    serving.until_said("serving")
+    serving = desk.start(*words, environ=filled_in | {"ORCHESTRATOR_SERVERLESS_URL": service.url})
+    serving.until_said("schedules and flows: served by this process")
+    assert asyncio.run(connections_of(ledger)) <= CONNECTIONS_NEEDED - 2
+    beside = desk.call("status", "--processes", "--json", environ=filled_in)
+    assert [each["stands_by"] for each in beside.summary["processes"]] == [False]
     serving.signal(signal.SIGTERM)
     ended = serving.ended()
     assert ended.exit_code == 0, ended
     assert "hunter2" not in ended.stdout + ended.stderr
+    assert any(state.iterdir())

@@ -61,7 +61,7 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
-    """A ledger without unused room; bytes on the disk, its write-ahead log included."""
+    """A ledger without unused room; bytes of all its pages, on a server of tables and indexes."""
 
     ledger: str
     bytes_before: int
@@ -151,20 +151,19 @@ def _put_in_place(temporary: Path, copy: Path) -> None:
 async def ledger_compact(ledger: LedgerAddress, dependencies: Dependencies | None = None) -> Compacted:
     """Writes the ledger anew without unused pages. Nobody works on it meanwhile.
 
-    Raises `UsageError` where there is none, or somebody works on it, and `StorageError` where there is no room for it.
+    Raises `UsageError` where there is none, somebody works on it, or its tables on a server are another role's, and
+    `StorageError` where there is no room for it.
     """
     given = dependencies or Dependencies()
     async with (
         command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened,
         given.lock(ledger, now=given.clock.now(), doing="ledger compact"),
     ):
-        before = file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG)
+        if opened.server is not None:
+            await opened.server.check_owner()
+        before = await opened.reports.audit.file_bytes()
         await opened.reports.upkeep.compact()
-        return Compacted(
-            ledger=str(ledger),
-            bytes_before=before,
-            bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, Companion.WRITE_AHEAD_LOG),
-        )
+        return Compacted(ledger=str(ledger), bytes_before=before, bytes_after=await opened.reports.audit.file_bytes())
 
 
 def file_bytes_of(ledger: LedgerAddress, suffix: str = "") -> int:

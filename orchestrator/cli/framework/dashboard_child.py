@@ -1,7 +1,8 @@
 """`--dashboard`: the dashboard as a child of whoever works on a ledger, which has no key, and ends with its parent.
 
-Of the environment it gets what a program needs to run at all, and what is meant for the dashboard: no API key, and
-nothing that a setting names as `env:NAME`. It listens to its standard input, which ends with us however we end.
+Of the environment it gets what a program needs to run at all, what it reaches a ledger on a server by, and what is
+meant for the dashboard: no API key, and nothing that a setting names as `env:NAME`. It listens to its standard input,
+which ends with us however we end.
 """
 
 import os
@@ -33,7 +34,8 @@ GRACE_S: Final = 5.0
 
 _KEPT: Final = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|TERM|NO_COLOR|VIRTUAL_ENV|PYTHON\w+|LD_LIBRARY_PATH"
-    rf"|DYLD_\w+|SSL_CERT_\w+|OTEL_\w+|{DASHBOARDS.prefix}\w+"
+    r"|DYLD_\w+|SSL_CERT_\w+|OTEL_\w+|STATE_DIRECTORY|XDG_STATE_HOME|PGPASSWORD|PGPASSFILE|PGSSL\w+"
+    rf"|{DASHBOARDS.prefix}\w+"
 )
 _ADDRESS_LIKE: Final = re.compile(r"[^\s/]*:[0-9]+")
 

@@ -12,8 +12,8 @@ from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import counted
 from orchestrator.units import HOUR_US, MILLISECOND_US, MINUTE_US
 
-CONNECTIONS_NEEDED: Final = 8
-"""What a process has that works, and two for a command beside it."""
+CONNECTIONS_NEEDED: Final = 10
+"""The eight that a process has which works, and two for a command beside it."""
 
 SNAPSHOT_US_MAX: Final = 10 * MINUTE_US
 """A long answer, or a backup of a small ledger, takes as long."""

@@ -83,6 +83,13 @@ _TABLE_STATES: Final = text(
     " AND relname <> 'alembic_version' ORDER BY relname"
 )
 
+_OTHER_OWNER: Final = text(
+    "SELECT pg_get_userbyid(relowner) FROM pg_class, pg_database WHERE relkind = 'r'"
+    " AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND datname = current_database()"
+    " AND NOT pg_has_role(relowner, 'USAGE') AND NOT pg_has_role(datdba, 'USAGE') LIMIT 1"
+)
+"""Whoever may not sweep a table is not told so: the server passes it over."""
+
 
 async def server_state(view: AsyncConnection, url: LedgerUrl, *, tls: str | None, claimed_backend: int) -> ServerState:
     """How the server at `url` stands with us and the ledger. The line there has that version of `tls`, if any, and was
@@ -102,6 +109,12 @@ async def server_state(view: AsyncConnection, url: LedgerUrl, *, tls: str | None
         oldest_snapshot=None if oldest is None else OldestSnapshot(**oldest),
         tables=tuple(TableState(**each) for each in (await view.execute(_TABLE_STATES)).mappings()),
     )
+
+
+async def other_owner(view: AsyncConnection) -> str | None:
+    """Whose the tables are; None where our role may do with them what their owner may."""
+    owner: str | None = (await view.execute(_OTHER_OWNER)).scalar()
+    return owner
 
 
 async def server_facts(view: AsyncConnection) -> ServerFacts:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.diagnosis.server_state import ServerState
+from orchestrator.errors import UsageError
 from orchestrator.ledger.administration import server_facts
 from orchestrator.ledger.administration.present_processes import PresentProcesses, present_processes
 from orchestrator.ledger.database import LedgerDatabase
@@ -34,6 +35,16 @@ class ServerInspection:
         async with self.database.reading() as view:
             tls, claimed_backend = self.way_there(view)
             return await server_facts.server_state(view, self.address, tls=tls, claimed_backend=claimed_backend)
+
+    async def check_owner(self) -> None:
+        """Raises `UsageError` where our role may not write the tables anew."""
+        async with self.database.reading() as view:
+            owner = await server_facts.other_owner(view)
+        if owner is not None:
+            raise UsageError(
+                f"{self.address}: its tables belong to {owner}, who alone may write them anew; give this command as"
+                " that role"
+            )
 
     async def processes(self) -> PresentProcesses:
         """The processes that work on the ledger, or stand by."""

@@ -122,6 +122,8 @@ async def _copied(
         async with target.database.writing(long) as to, source.database.writing(long) as of:
             rows = await _rows_copied(of, to, tell, target)
             await copy_beside()
+            if key := await source.key_noted():
+                await target.note_key(to, key)
             await retire(of, copied_to=str(target.address), at=clock.now())
     except BaseException:
         with CancelScope(shield=True), suppress(OrchestratorError):  # else the same command finds out later

@@ -25,6 +25,11 @@ def webhook_key(ledger: LedgerAddress) -> bytes:
         raise StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder") from error
 
 
+def key_in_file(ledger: LedgerAddress) -> str:
+    """The fingerprint of the key in `LEDGER.key`; empty where none was made."""
+    return fingerprint(webhook_key(ledger)) if companion_of(ledger, Companion.WEBHOOK_KEY).exists() else ""
+
+
 def given_key(environ: Mapping[str, str]) -> bytes | None:
     """The key that the environment has, of a ledger on which several machines work; None where it has none.
 

@@ -65,7 +65,7 @@ _UNATTENDED: Final = (
         "orchestrator_ledger_shards_unowned > 0",
         "2m",
         Severity.WARNING,
-        "Runs are not finished at endpoints that no process has",
+        "Parts of the ledger (endpoints, or what belongs to no run) have no process",
         "`orchestrator status --processes` says which, and what the processes at work lack to take them: a key, a file,"
         " a variable.",
         "/engine",

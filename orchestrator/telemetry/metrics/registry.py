@@ -168,7 +168,11 @@ _OF_PROCESS: Final = (
         (STATE,),
         "Processes that have the ledger or a part of it (`works`), and those that wait for a place (`stands_by`).",
     ),
-    _gauge("ledger_shards_unowned", (), "Endpoints, together with those of the same runs, that no process has."),
+    _gauge(
+        "ledger_shards_unowned",
+        (),
+        "Parts of the ledger (endpoints, or what belongs to no run) that no process has.",
+    ),
     _counter("engine_cpu_seconds_total", (SLOT,), "Processor time of the processes in this slot.", "seconds"),
     _histogram("engine_loop_lag_seconds", (), "How late the event loop was."),
     _histogram("ledger_commit_seconds", (), "How long commits to the ledger took."),

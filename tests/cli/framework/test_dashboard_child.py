@@ -50,6 +50,12 @@ def test_the_child_gets_no_key_and_nothing_that_settings_may_name() -> None:
     assert set(found) == {"PATH", "HOME", "LC_ALL", "ORCHESTRATOR_DASHBOARD_URL", ENDS_WITH_INPUT}
 
 
+def test_the_child_reaches_a_ledger_on_a_server_as_its_parent_does() -> None:
+    reached_by = ("PGPASSWORD", "PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY")
+    environ = dict.fromkeys((*reached_by, "STATE_DIRECTORY", "XDG_STATE_HOME"), "given")
+    assert child_environment(environ) == {**environ, ENDS_WITH_INPUT: "1"}
+
+
 SLOW = "import time\ndef slow(job):\n    time.sleep(60)\n"
 
 

@@ -88,7 +88,7 @@ def test_one_that_is_well_is_described_and_nothing_is_found() -> None:
             {"connections_free": CONNECTIONS_NEEDED - 1},
             Cause.SERVER_FULL,
             True,
-            "7 connections free of max_connections",
+            "9 connections free of max_connections",
             "raise max_connections",
         ),
         (

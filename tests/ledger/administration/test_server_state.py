@@ -8,9 +8,11 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.admin.ledger_admin import ledger_compact
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.server_state import ServerState
+from orchestrator.errors import UsageError
 from orchestrator.ledger.administration.server_facts import server_state
 from orchestrator.ledger.postgres.connection import connecting
 from orchestrator.ledger.sites.server_site import ServerSite
@@ -99,6 +101,20 @@ async def test_which_tables_may_not_be_written_and_which_are_not_swept(url: str)
     assert "jobs_id_seq" in [each.table for each in unnumbered.tables if not each.is_writable]
     assert reader.is_read_only
     assert not reader.sees_others
+
+
+async def test_the_owner_alone_writes_the_tables_anew_and_is_told_how_large_they_are(trusted_url: str) -> None:
+    async with a_role(
+        trusted_url,
+        WRITES,
+        NUMBERS,
+        "INSERT INTO secret_names SELECT 'NAME_' || n FROM generate_series(1, 5000) AS n",
+        "DELETE FROM secret_names",
+    ) as their_url:
+        with pytest.raises(UsageError, match="its tables belong to orchestrator, who alone may write them anew"):
+            await ledger_compact(parse_ledger_url(their_url))
+        found = await ledger_compact(parse_ledger_url(trusted_url))
+    assert 0 < found.bytes_after < found.bytes_before - 100_000
 
 
 async def test_the_closest_bound_on_connections_counts(url: str) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, LedgerRetiredError, StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
@@ -26,6 +27,7 @@ from orchestrator.ledger.sites.sites import site_of
 from orchestrator.ledger.table_scans import PAGE_ROWS, TableScan
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl, parse_ledger_url
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.words_and_defaults import WEBHOOK_KEY_VARIABLE
 from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, brought_to
 from tests.postgres.databases import Databases, plain_connections
@@ -134,6 +136,17 @@ async def test_all_that_it_holds_is_there_afterwards_and_it_says_where(
             async with opening(of, clock=SystemClock(), connect=way_to(of)):
                 pass
         assert str(refused.value).startswith(f"{of}: this ledger was copied to {to}, and goes on there")
+
+
+async def test_every_machine_has_to_have_the_webhook_key_of_what_came(tmp_path: Path, server: LedgerUrl) -> None:
+    of = tmp_path / "of.db"
+    await made(of)
+    async with sites(of, server) as (source, target):
+        key = await source.webhook_key({})
+        await copied(of, server)
+        with pytest.raises(UsageError, match="signed by another key than this machine has"):
+            await target.webhook_key({WEBHOOK_KEY_VARIABLE: "0a" * KEY_BYTES})
+        assert await target.webhook_key({WEBHOOK_KEY_VARIABLE: key.hex()}) == key
 
 
 async def test_it_goes_on_where_it_is_and_no_number_comes_again(places: tuple[LedgerAddress, LedgerAddress]) -> None:

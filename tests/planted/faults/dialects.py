@@ -6,6 +6,7 @@ SERVER = "tests/ledger/postgres/test_statements.py"
 TIME = "tests/ledger/postgres/test_ledger_time.py"
 HORIZON = "tests/ledger/postgres/test_feed_horizon.py"
 
+STATE = "tests/ledger/administration/test_server_state.py"
 COPYING = "tests/ledger/copying/test_ledger_copy.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -125,5 +126,28 @@ FAULTS: tuple[Fault, ...] = (
         old='return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"',
         new="return compiler.process(element.meets, **kw)",
         tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
+    ),
+    Fault(
+        name="a copy on a server takes any key of webhooks",
+        path="orchestrator/ledger/copying/ledger_copy.py::_copied",
+        old="if key := await source.key_noted():",
+        new='if key := "":',
+        tests=(f"{COPYING}::test_every_machine_has_to_have_the_webhook_key_of_what_came",),
+    ),
+    Fault(
+        name="who may not write the tables anew is told that it is done",
+        path="orchestrator/ledger/administration/server_inspection.py::ServerInspection.check_owner",
+        old="if owner is not None:",
+        new="if False:",
+        tests=(f"{STATE}::test_the_owner_alone_writes_the_tables_anew_and_is_told_how_large_they_are",),
+    ),
+    Fault(
+        name="a dashboard beside a process has no password for its ledger",
+        path="orchestrator/cli/framework/dashboard_child.py::_KEPT",
+        old="|PGPASSWORD|PGPASSFILE",
+        new="",
+        tests=(
+            "tests/cli/framework/test_dashboard_child.py::test_the_child_reaches_a_ledger_on_a_server_as_its_parent_does",
+        ),
     ),
 )
