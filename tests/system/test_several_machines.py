@@ -1,4 +1,6 @@
-"""What is packaged for several machines with one ledger: compose services, and variables for units of systemd."""
+"""What is packaged for several machines with one ledger: compose services, a drop-in for units of systemd, and their
+variables.
+"""
 
 import asyncio
 import configparser
@@ -6,6 +8,7 @@ import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
@@ -16,10 +19,12 @@ from orchestrator.core.diagnosis.server_rules import CONNECTIONS_NEEDED
 from orchestrator.settings.words_and_defaults import WEBHOOK_KEY_VARIABLE
 from tests.postgres.databases import Databases
 from tests.system.processes import ROOT, Desk, Program, Service, lines_of
+from tests.system.test_packaging import analyzed, of_systemd
 
 FOLDER: Final = ROOT / "packaging"
 COMPOSE: Final = FOLDER / "compose" / "compose.yaml"
 EXAMPLE: Final = FOLDER / "compose" / "several.env.example"
+DROP_IN: Final = Path("orchestrator.service.d") / "several-machines.conf"
 FOR_UNITS: Final = FOLDER / "systemd" / "several-machines.env.example"
 LIMITS: Final = ("--limit", "run=20/1:10", "--limit", "status=2000/1:200")
 """Limits that leave time to stop one that serves."""
@@ -135,6 +140,22 @@ def of_units() -> dict[str, str]:
     """The variables of the file for units, without those that may be left out; what quotes them is systemd's."""
     lines = re.findall(r"^([A-Z_]+)='(.*)'$", FOR_UNITS.read_text(encoding="utf-8"), re.MULTILINE)
     return dict(lines)
+
+
+@of_systemd
+def test_systemd_finds_nothing_wrong_with_a_unit_that_serves_beside_others(tmp_path: Path) -> None:
+    program = tmp_path / "orchestrator"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    text = (FOLDER / "systemd" / "orchestrator.service").read_text(encoding="utf-8")
+    unit = tmp_path / "orchestrator.service"
+    unit.write_text(text.replace("/opt/orchestrator/bin/orchestrator", str(program)))
+    (tmp_path / DROP_IN).parent.mkdir()
+    (tmp_path / DROP_IN).write_text((FOLDER / "systemd" / DROP_IN).read_text(encoding="utf-8"))
+    found = analyzed("verify", str(unit))
+    assert (found.returncode, found.stderr) == (0, "")
+    (tmp_path / DROP_IN).write_text("[Service]\nNoSuchKey=1\n")
+    assert "NoSuchKey" in analyzed("verify", str(unit)).stderr  # it was read
 
 
 async def connections_of(ledger: str) -> int:

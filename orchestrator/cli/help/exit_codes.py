@@ -30,13 +30,20 @@ EXIT_CODES: Final = (
         " asked for cannot be kept.",
         "with `--retry-failed`",
     ),
-    ExitCode(2, "Bad usage or input; nothing was sent.", "Bad usage or input; nothing was sent.", ""),
+    ExitCode(
+        2,
+        "Bad usage or input; nothing was sent.",
+        "Bad usage or input; nothing was sent. Of a ledger on a server also: a standby answers, there is no ledger or"
+        " schema, or the process at work has another webhook key.",
+        "",
+    ),
     ExitCode(
         3,
         "Stopped, as going on is pointless: the key is refused, the disk is full, nothing comes of it.",
-        "Stopped because going on is pointless: the key is refused, the endpoint unknown, the disk full (`serve`"
-        " waits), the ledger read-only, locked, damaged, deleted or moved, no memory or threads left, a pipe for the"
-        " files that nobody reads; or because nothing came of it (`--give-up-after`, `--stop-after-failures`). What was"
+        "Stopped because going on is pointless: the key is refused, or the password of the ledger's server; the"
+        " endpoint unknown, the disk full (`serve` waits), the ledger read-only, locked, damaged, deleted or moved, or"
+        " its server without what that had confirmed; no memory or threads left, a pipe for the files that nobody"
+        " reads; or because nothing came of it (`--give-up-after`, `--stop-after-failures`). What was"
         " outstanding has been collected as far as the service let us.",
     ),
     ExitCode(
