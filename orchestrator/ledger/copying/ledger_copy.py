@@ -22,6 +22,7 @@ from orchestrator.ledger.opening import no_ledger
 from orchestrator.ledger.schema.job_tables import intakes, jobs, metadata, runs
 from orchestrator.ledger.schema.retirement import retire, take_back
 from orchestrator.ledger.sites.site import LedgerSite
+from orchestrator.ledger.sites.webhook_key import key_in_file
 from orchestrator.ledger.statements import BulkInsert, NumberSequence
 from orchestrator.ledger.table_scans import Row, TableScan
 from orchestrator.settings.addresses.companions import Companion, companion_of
@@ -38,6 +39,8 @@ _NUL: Final = "\0"
 _IN_ITS_PLACE: Final = "\ufffd"
 
 _NOTHING: Final = text("SELECT 1")
+_KEY_NOTED: Final = text("SELECT webhook_key FROM identity")
+_NOTE_KEY: Final = text("UPDATE identity SET webhook_key = :key")
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -122,8 +125,8 @@ async def _copied(
         async with target.database.writing(long) as to, source.database.writing(long) as of:
             rows = await _rows_copied(of, to, tell, target)
             await copy_beside()
-            if key := await source.key_noted():
-                await target.note_key(to, key)
+            if isinstance(target.address, LedgerUrl) and (key := await _webhook_key_of(source, of)):
+                await to.execute(_NOTE_KEY, {"key": key})
             await retire(of, copied_to=str(target.address), at=clock.now())
     except BaseException:
         with CancelScope(shield=True), suppress(OrchestratorError):  # else the same command finds out later
@@ -131,6 +134,13 @@ async def _copied(
                 await _take_back(source)
         raise
     return rows
+
+
+async def _webhook_key_of(source: LedgerSite, of: AsyncConnection) -> str:
+    """The fingerprint of the key by which the webhooks of what comes are signed; empty: of none."""
+    if isinstance(source.address, LedgerUrl):
+        return str((await of.execute(_KEY_NOTED)).scalar_one())
+    return key_in_file(source.address)
 
 
 async def _take_back(source: LedgerSite) -> None:

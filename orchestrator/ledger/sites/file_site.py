@@ -5,13 +5,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from pathlib import Path
 
 from anyio import to_thread
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
 from orchestrator.ledger.sites.sent_marks import Boot, SoleMarks, sole_marks_of
 from orchestrator.ledger.sites.site import Owners
-from orchestrator.ledger.sites.webhook_key import key_in_file, webhook_key
+from orchestrator.ledger.sites.webhook_key import webhook_key
 from orchestrator.ledger.sqlite import file_locks
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
@@ -46,13 +45,6 @@ class FileSite:
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:  # noqa: ARG002  a file is one machine's
         """That in the file beside it."""
         return webhook_key(self.address)
-
-    async def key_noted(self) -> str:
-        """That of the file beside it."""
-        return key_in_file(self.address)
-
-    async def note_key(self, connection: AsyncConnection, fingerprint: str) -> None:
-        """Nothing: its key is beside it."""
 
     async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
         """Nothing: whoever comes second to a file is refused anyhow."""

@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 from sqlalchemy import Result, text
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
@@ -14,7 +13,7 @@ from orchestrator.ledger.administration.server_inspection import ServerInspectio
 from orchestrator.ledger.holder_text import left_behind, older_owner_error, since_then
 from orchestrator.ledger.postgres.connection import Connect, connecting, server_driver, way_of
 from orchestrator.ledger.postgres.database import ServerDatabase
-from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity, note_key
+from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
 from orchestrator.ledger.processes.processes import ProcessKind, statement_of
@@ -212,14 +211,6 @@ class ServerSite:
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """That of the environment, or in a file of this machine; the ledger has its fingerprint."""
         return await noted_key(self.address, LedgerIdentity(self.database), environ)
-
-    async def key_noted(self) -> str:
-        """As the ledger says."""
-        return await LedgerIdentity(self.database).key_noted()
-
-    async def note_key(self, connection: AsyncConnection, fingerprint: str) -> None:
-        """In the ledger."""
-        await note_key(connection, fingerprint)
 
     async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
         """By the fingerprint that the ledger has."""

@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.core.ownership.handover import EndpointsLeft
@@ -152,12 +151,6 @@ class LedgerSite(Protocol):
 
         Raises `UsageError` where what is at the service was given tokens by another one.
         """
-
-    async def key_noted(self) -> str:
-        """The fingerprint of the key by which its webhooks are signed; empty: of none."""
-
-    async def note_key(self, connection: AsyncConnection, fingerprint: str) -> None:
-        """Notes that in the transaction of `connection`, for others who are to work on it."""
 
     async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
         """Raises `UsageError` where this process could not take the place of the one at work, by its key."""

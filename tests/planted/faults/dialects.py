@@ -130,8 +130,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a copy on a server takes any key of webhooks",
         path="orchestrator/ledger/copying/ledger_copy.py::_copied",
-        old="if key := await source.key_noted():",
-        new='if key := "":',
+        old="(key := await _webhook_key_of(source, of))",
+        new="(key := '')",
         tests=(f"{COPYING}::test_every_machine_has_to_have_the_webhook_key_of_what_came",),
     ),
     Fault(

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.postgres.connection import server_driver
@@ -24,13 +23,7 @@ _IS_FREE: Final = (
 )
 _TAKES_ANY: Final = text(f"SELECT {_IS_FREE} FROM identity")  # noqa: S608  texts of ours
 _SET_KEY: Final = text(f"UPDATE identity SET webhook_key = :key WHERE {_IS_FREE}")  # noqa: S608
-_NOTE_KEY: Final = text("UPDATE identity SET webhook_key = :key")
 _TIMELINE_BITS: Final = 32
-
-
-async def note_key(connection: AsyncConnection, fingerprint: str) -> None:
-    """Notes it in the transaction of `connection` as that of a ledger whose jobs come with it."""
-    await connection.execute(_NOTE_KEY, {"key": fingerprint})
 
 
 class LedgerIdentity:
