@@ -83,6 +83,23 @@ def nobody_beside(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return NobodyBeside(condition)
 
 
+class AloneOrBeside(ColumnElement[bool]):
+    """See `alone_or_beside`."""
+
+    _traverse_internals = [  # noqa: RUF012  # as SQLAlchemy has it
+        ("alone", InternalTraversal.dp_clauseelement),
+        ("beside", InternalTraversal.dp_clauseelement),
+    ]
+
+    def __init__(self, alone: ColumnElement[bool], beside: ColumnElement[bool]) -> None:
+        self.alone, self.beside = alone, beside  # without a type: SQLite would be asked whether a truth value is 1
+
+
+def alone_or_beside(alone: ColumnElement[bool], beside: ColumnElement[bool]) -> ColumnElement[bool]:
+    """The condition `alone` where nobody else can write in the same breath, the one called `beside` where they can."""
+    return AloneOrBeside(alone, beside)
+
+
 class NotByKey(ColumnElement[Any]):
     """See `not_by_key`."""
 

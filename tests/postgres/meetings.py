@@ -33,7 +33,7 @@ from tests.ledger.ledgers import a_run, added
 from tests.postgres.databases import plain_connections
 from tests.postgres.interleaving import Act, Actor, Choice, Play, each_order
 
-TELLS: Final = RunSettings(notify="ops:started,done")
+TELLS: Final = RunSettings(notify="ops:started,done,partial")
 
 
 class Meeting(NamedTuple):
@@ -137,6 +137,27 @@ async def the_last_end_and_more_rows(owner: Ledger, guest: Ledger, name: str) ->
 
     step = STEPS["completed"][1](job, owner.now())
     return Meeting(lambda: owner.writer.step(step), lambda: guest.runs.intakes.accept(intake), check)
+
+
+@meeting
+async def the_last_end_and_the_last_row_that_goes(owner: Ledger, guest: Ledger, name: str) -> Meeting:
+    """Whoever comes second owes the message that the run is over: nobody else does."""
+    run = await a_run(owner, 1, name=name, settings=TELLS)
+    [job] = await at_service(owner, run)
+    more = await guest.runs.intakes.start(run)
+    await added(guest, more, [a_row(1), a_row(2)])
+    await guest.runs.intakes.accept(more)
+    intake = await guest.runs.intakes.start(run)
+    await added(guest, intake, [a_row(1)])
+
+    async def check(stepped: object, taken: object) -> None:
+        assert stepped is True
+        assert not isinstance(taken, Exception), taken
+        told = [str(each.news) for each in await owner.flows.run_outbox.of(run.id)]
+        assert told in (["started", "done"], ["started", "partial"]), told
+
+    step = STEPS["completed"][1](job, owner.now())
+    return Meeting(lambda: owner.writer.step(step), lambda: guest.runs.intakes.accept(intake, drop=True), check)
 
 
 @meeting

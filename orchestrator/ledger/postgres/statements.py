@@ -313,6 +313,11 @@ def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **k
     return "false"
 
 
+@compiles(expressions.AloneOrBeside, "postgresql")
+def _alone_or_beside(element: expressions.AloneOrBeside, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.beside, **kw)
+
+
 @compiles(named_batches.NamedInBatch, "postgresql")
 def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
     number = compiler.process(element.number, **kw)

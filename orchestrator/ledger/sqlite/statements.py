@@ -247,6 +247,11 @@ def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **k
     return compiler.process(element.column, **kw)
 
 
+@compiles(expressions.AloneOrBeside, "sqlite")
+def _alone_or_beside(element: expressions.AloneOrBeside, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.alone, **kw)
+
+
 @compiles(expressions.NobodyHas, "sqlite")
 def _nobody_has(_element: expressions.NobodyHas, _compiler: SQLCompiler, **_kw: Any) -> str:
     return "0"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.costs import DurationTotals
@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.run_messages import (
 )
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.core.pools.member import MemberSettings, dearest, price_at
-from orchestrator.ledger.expressions import unindexed
+from orchestrator.ledger.expressions import alone_or_beside, unindexed
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import clusters, counts, endpoints, executions, intakes, jobs, outcomes, runs
 from orchestrator.ledger.schema.pod_tables import pod_leases
@@ -54,13 +54,18 @@ class NotifyingRun(msgspec.Struct, frozen=True):
 _wanted: Final = msgspec.json.Decoder(_Wanted)
 _RUN: Final = select(runs.c.id, runs.c.name, runs.c.settings)
 _RUN_LOCKED: Final = _RUN.where(runs.c.id == bindparam("run")).with_for_update(key_share=True)
-_OVER: Final = _RUN.where(
-    runs.c.id.in_(IN_BATCH),
-    ~select(counts.c.run_id)
-    .where(counts.c.run_id == runs.c.id, counts.c.name.in_(UNFINISHED), counts.c.n > 0)
-    .exists(),
-).with_for_update(of=runs, key_share=True)
-"""Whoever takes more rows in for one of them waits, or was waited for: what is counted then is counted afterwards."""
+_IS_OVER: Final = (
+    ~select(counts.c.run_id).where(counts.c.run_id == runs.c.id, counts.c.name.in_(UNFINISHED), counts.c.n > 0).exists()
+)
+_TELLS: Final = runs.c.settings.bool_op("LIKE")(literal(b'%"notify":"%', runs.c.settings.type))
+_MAY_BE_OVER: Final = (
+    _RUN.where(runs.c.id.in_(IN_BATCH), alone_or_beside(_IS_OVER, _TELLS))
+    .order_by(runs.c.id)
+    .with_for_update(of=runs, key_share=True)
+)
+"""Whoever takes more rows in for one of them, or ends other jobs of it, waits, or was waited for: what is counted then
+is counted afterwards. So of two who end the last two jobs beside each other the second one finds that it is over.
+"""
 
 _TAKEN: Final = ("timed", "total_ms", "batch_ms", "untimed")
 _TOOK: Final = (
@@ -122,7 +127,7 @@ async def ends_owe(connection: AsyncConnection, ended: Collection[int], *, now: 
     Whatever held of it before is over, and told with that. Returns whether any is owed.
     """
     is_owed = False
-    for run, name, settings in (await connection.execute(_OVER, batch_of(ended))).all():
+    for run, name, settings in (await connection.execute(_MAY_BE_OVER, batch_of(ended))).all():
         if not receivers_in(settings):
             continue
         news = run_end(await counts_of(connection, run))

@@ -51,9 +51,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run is over while somebody takes more rows in for it",
-        path="orchestrator/ledger/transitions/run_messages_owed.py::_OVER",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::_MAY_BE_OVER",
         old=".with_for_update(of=runs, key_share=True)",
         new="",
+        tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
+    ),
+    Fault(
+        name="of two who end the last jobs of a run nobody tells that it is over",
+        path="orchestrator/ledger/transitions/run_messages_owed.py::_MAY_BE_OVER",
+        old="alone_or_beside(_IS_OVER, _TELLS)",
+        new="_IS_OVER",
         tests=(f"{ORDERS}::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",),
     ),
     Fault(
