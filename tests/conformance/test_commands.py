@@ -3,11 +3,13 @@
 import anyio
 import pytest
 
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.ledger.commands.command_types import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.run_settings import RunSettings
 from tests.factories import S
-from tests.ledger.ledgers import OpenLedger, a_run, obeyed
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, obeyed
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -156,6 +158,16 @@ async def test_whoever_asks_waits_for_the_answer_but_not_for_ever(open_file: Ope
         assert anyio.current_time() - begun == pytest.approx(2, abs=0.2)
         assert (await ledger.commands.answer(second)).done_at is None
         assert anyio.current_time() - begun == pytest.approx(7, abs=0.3)
+
+
+async def test_of_a_run_that_was_taken_back_nothing_is_done_again(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, 1)
+        job = await brought_to(ledger, State.FAILED, ledger.now(), job=1)
+        number = await ledger.commands.ask(Action.RETRY, run=run.id)
+        assert await ledger.runs.take_back(run.id)
+        assert await ledger.commands.apply(number, [reopened(job, at=ledger.now())]) == frozenset()
+        assert (await ledger.commands.one(number)).progress == 0
 
 
 async def test_commands_of_long_ago_are_forgotten_once_acknowledged(open_file: OpenLedger) -> None:

@@ -24,6 +24,7 @@ from orchestrator.ledger.commands.command_types import Action, Argument, AskedCo
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.expressions import nobody_has
 from orchestrator.ledger.schema.job_tables import commands, runs
+from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository, alone, shared, signalling
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -53,6 +54,7 @@ _FINISH: Final = (
         outcome_code=bindparam("code"),
     )
 )
+_ARE_ACCEPTED: Final = select(runs.c.id).where(runs.c.id.in_(IN_BATCH), runs.c.intake_accepted > 0)
 _AT_ENDPOINT: Final = func.coalesce(runs.c.endpoint_id, commands.c.endpoint_id)
 _COMMANDS: Final = select(
     commands, _AT_ENDPOINT.label("at_endpoint"), nobody_has(_AT_ENDPOINT).label("is_left")
@@ -151,10 +153,12 @@ class Commands(Repository):
         restated: Sequence[Restated] = (),
     ) -> frozenset[int]:
         """Takes steps that the command asks for, and counts them as its progress in the same transaction; returns the
-        jobs whose step was not stale. What a job is after it may take the step that `then` says at once. Other jobs
-        are `restated`.
+        jobs whose step was not stale, nor of a run that was taken back meanwhile. What a job is after it may take the
+        step that `then` says at once. Other jobs are `restated`.
         """
-        taken = await transaction.apply(steps)
+        runs_of = batch_of({step.before.run for step in steps})
+        there = frozenset((await transaction.connection.execute(_ARE_ACCEPTED, runs_of)).scalars())
+        taken = await transaction.apply([step for step in steps if step.before.run in there])
         done = frozenset(step.after.id for step in taken)
         await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
         if restated:

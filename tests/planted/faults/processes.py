@@ -154,6 +154,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="jobs of a run that was taken back are queued again by who had chosen them before",
+        path="orchestrator/ledger/commands/command_repository.py::Commands.apply",
+        old="[step for step in steps if step.before.run in there]",
+        new="steps",
+        tests=("tests/conformance/test_commands.py::test_of_a_run_that_was_taken_back_nothing_is_done_again",),
+    ),
+    Fault(
         name="a process is not ended by who asked before later commands were and commits after them",
         path="orchestrator/ledger/commands/command_repository.py::Commands.end_asked",
         old="not since.has(each.id)",
