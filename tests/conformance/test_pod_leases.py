@@ -61,6 +61,21 @@ async def test_how_one_stands_is_kept_until_it_has_ended_and_no_longer(open_file
         assert (again.name, again.pod, again.is_new) == (over.name, "p1", False)
 
 
+async def test_a_pod_that_rests_is_started_again_for_one_of_those_who_want_it(open_file: OpenLedger) -> None:
+    clock = VirtualClock()
+    async with open_file(clock=clock) as ledger, open_file(clock=clock) as other:
+        [lease] = await ledger.runs.pod_leases.want([WISH])
+        rests = lease_ended(replace(lease, pod="p1"), LeaseEnd.DONE, clock.now())
+        await ledger.runs.pod_leases.write(rests)
+        [again] = await ledger.runs.pod_leases.want([replace(WISH, rests=rests)])
+        wish = replace(WISH, run=8)
+        wishes = [replace(wish, rests=rests), replace(wish, rests=rests, rest_url="http://else"), wish]
+        made = await other.runs.pod_leases.want(wishes)
+        assert [each.pod for each in (again, *made)] == ["p1", "p1", None]
+        await ledger.runs.pod_leases.write(lease_ended(again, LeaseEnd.DONE, clock.now()))
+        assert [each.pod for each in await other.runs.pod_leases.want([replace(wish, rests=rests)])] == ["p1"]
+
+
 async def test_a_message_of_a_run_says_what_its_pods_have_cost(open_file: OpenLedger) -> None:
     clock = VirtualClock()
     async with open_file(clock=clock) as ledger:

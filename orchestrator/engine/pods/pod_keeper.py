@@ -274,7 +274,9 @@ class PodKeeper:
         more = demand(wanted.count, self.of(wanted.run.id), self._clock.now())
         if not more:
             return
-        rests: list[PodLease | None] = [*self._resting(wanted, pods)[:more]]
+        leased = {lease.pod for lease in await self._ledger.runs.pod_leases.all(open_only=True)}
+        resting = [each for each in self._resting(wanted, pods) if each.pod not in leased]
+        rests: list[PodLease | None] = [*resting[:more]]
         rests += [None] * (more - len(rests))
         wishes = [
             LeaseRequest(
@@ -289,6 +291,8 @@ class PodKeeper:
             for each in rests
         ]
         leases = await self._ledger.runs.pod_leases.want(wishes)
+        if not leases:  # another engine has just asked for those that rest
+            return
         assert self._leases is not None
         self._leases |= {lease.id: lease for lease in leases}
         self._console.info(f"{wanted.run.name}: asks for {counted(len(leases), 'pod')} of {wanted.template.name}")

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, lease_name
 from orchestrator.core.pods.pod_template import PodTemplate
 from orchestrator.ledger.schema.pod_tables import pod_leases
-from orchestrator.ledger.transactions.repository import Repository, shared
+from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _template: Final = msgspec.json.Decoder(PodTemplate)
@@ -39,11 +39,15 @@ class LeaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 class PodLeases(Repository):
     """Those of the runs of a ledger."""
 
-    @shared
+    @alone
     async def want(self, transaction: Transaction, wishes: Sequence[LeaseRequest]) -> list[PodLease]:
-        """Writes down that these are wanted, before anybody is asked for them. Raises `StorageError`."""
+        """Writes down that these are wanted, before anybody is asked for them, but for those of a pod that somebody has
+        a lease of, and returns their leases. Raises `StorageError`.
+        """
         found, now = [], self._access.now()
         for wish in wishes:
+            if wish.rests is not None and await _has_lease(transaction, wish.rest_url, wish.rests.pod):
+                continue
             number = 1 + await _count(transaction, wish.run)
             rests = wish.rests
             name = lease_name(wish.run_name, wish.run_created_at, number) if rests is None else rests.name
@@ -89,6 +93,11 @@ class PodLeases(Repository):
 async def _count(transaction: Transaction, run: int) -> int:
     query = select(func.count()).select_from(pod_leases).where(pod_leases.c.run == run)
     return int((await transaction.connection.execute(query)).scalar_one())
+
+
+async def _has_lease(transaction: Transaction, rest_url: str, pod: str | None) -> bool:
+    query = select(pod_leases.c.id).where(pod_leases.c.rest_url == rest_url, pod_leases.c.pod == pod, _OPEN).limit(1)
+    return (await transaction.connection.execute(query)).first() is not None
 
 
 def _lease(row: Any) -> PodLease:

@@ -40,6 +40,15 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_LYING}::test_a_pod_that_comes_long_after_it_was_given_up_is_terminated",),
     ),
     Fault(
+        name="a pod that rests is started again for two runs",
+        path="orchestrator/ledger/runs/pod_leases.py::PodLeases.want",
+        old="if wish.rests is not None and await _has_lease(transaction, wish.rest_url, wish.rests.pod):",
+        new="if False:",
+        tests=(
+            "tests/conformance/test_pod_leases.py::test_a_pod_that_rests_is_started_again_for_one_of_those_who_want_it",
+        ),
+    ),
+    Fault(
         name="a pod that is to end is forgotten and not ended",
         path="orchestrator/engine/pods/pod_keeper.py::PodKeeper._carried_out",
         old="await account.release(pod, step.how)\nself._released.add(lease.id)",
