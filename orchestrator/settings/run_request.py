@@ -184,6 +184,9 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     settings: RunSettings | None = None
     """None: what the run has (`resume`)."""
 
+    remembered: RunSettings | None = None
+    """What the run had when `settings` were made of that."""
+
     body_bytes_max: Annotated[
         int,
         Setting(

@@ -488,6 +488,12 @@ class RunSettings(SaveSettings, frozen=True, kw_only=True):
         """Whether several endpoints share its jobs: members, or pods as they come."""
         return bool(self.members) or self.pod_template is not None
 
+    def merged_into(self, stored: "RunSettings", *, before: "RunSettings") -> "RunSettings":
+        """`stored`, but for what these have another than `before`, of which they were made."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        changed = {name: value for name, value in fields.items() if value != getattr(before, name)}
+        return msgspec.structs.replace(stored, **changed)
+
     def price_at(self, endpoint: str) -> float | None:
         """What a second of execution costs at `endpoint`; None where nobody says."""
         return price_at(self.members, endpoint, self.price_per_second)

@@ -96,6 +96,13 @@ def test_what_only_a_stage_can_say_stays_when_its_run_is_given_other_settings() 
     assert (found.max_attempts, found.reuse, found.takes_over) == (7, of_stage.reuse, 3)
 
 
+def test_what_others_change_after_a_run_was_asked_what_it_remembers_stays() -> None:
+    request = requested("run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
+    found = as_before(request, run_of(request, RunSettings(priority=1))).request
+    settings = settings_of(run_of(request, RunSettings(priority=5)), found, is_stage=False, now=1)
+    assert (settings.max_attempts, settings.priority) == (7, 5)
+
+
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_the_command_that_is_named_leads_to_the_same_process(said: tuple[str, dict[str, str], str]) -> None:
     arguments, environment, file = said

@@ -77,9 +77,9 @@ async def test_results_that_were_not_to_become_files_before_count_as_those_that_
     image, video = (SaveRule((member,), f"/out/{member}/{{custom_id}}") for member in ("image", "video"))
     async with open_file() as ledger:
         run = await a_run(ledger, 2)
-        await ledger.runs.configure(run.id, RunSettings(save=(image,)))
+        before = await ledger.runs.configure(run.id, RunSettings(save=(image,)), before=run.settings)
         assert (await ledger.runs.counts(run.id)).get("unsaved_yet", 0) == 0
         await a_result(ledger, None)
         for rules, waiting in (((image,), 0), ((image, video), 1), ((video,), 1), ((), 1), ((image,), 1)):
-            await ledger.runs.configure(run.id, RunSettings(save=rules))
+            before = await ledger.runs.configure(run.id, RunSettings(save=rules), before=before)
             assert (await ledger.runs.counts(run.id)).get("unsaved_yet", 0) == waiting

@@ -245,7 +245,7 @@ async def test_runs_are_created_listed_and_configured(open_file: OpenLedger) -> 
         assert one.endpoint_id == two.endpoint_id
 
         changed = RunSettings(max_attempts=1, on_uncertain=OnUncertain.HOLD)
-        await ledger.runs.configure(one.id, changed)
+        await ledger.runs.configure(one.id, changed, before=one.settings)
         found = await ledger.runs.all()
         assert [(run.name, run.settings.max_attempts, run.rows) for run in found] == [("one", 1, 2), ("two", 3, 1)]
         assert await ledger.runs.named("three") is None

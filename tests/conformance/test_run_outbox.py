@@ -88,7 +88,7 @@ async def test_an_episode_is_owed_once_however_often_it_comes_and_goes_and_its_e
         assert await outbox.end_episodes(run.id, ledger.now() - S) == [RunNews.ON_HOLD]
         assert [each.news for each in await outbox.of(run.id)] == [RunNews.STOPPED, RunNews.ON_HOLD, RunNews.RECOVERED]
         assert await outbox.begin_episode(run.id, RunNews.ON_HOLD, "again, long after"), "that is another one"
-        await ledger.runs.configure(run.id, replace(TELLS, notify=None))
+        await ledger.runs.configure(run.id, replace(TELLS, notify=None), before=TELLS)
         assert not await outbox.begin_episode(run.id, RunNews.STALLED, "nobody wants to hear of it")
         assert not await outbox.begin_episode(7, RunNews.STOPPED, "no such run")
         first = (await outbox.of(run.id))[0]

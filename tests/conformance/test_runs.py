@@ -1,10 +1,12 @@
 """Runs: the endpoint that they are for, and which of them are to be served."""
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.commands.command_types import Action, NewPriority
 from tests.factories import S, a_row
-from tests.ledger.ledgers import OpenLedger, a_run, added, brought_to, gone, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, added, brought_to, gone, job_now, jobs_now, obeyed
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -55,6 +57,18 @@ async def test_a_run_whose_input_is_read_keeps_its_endpoint(open_file: OpenLedge
         run = await a_run(ledger)
         await ledger.runs.intakes.start(run)
         assert not await ledger.runs.rebind(run.id, **OTHER)
+
+
+async def test_what_others_have_changed_since_settings_were_read_stays(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger)
+        await obeyed(ledger, Action.PRIORITY, run=run.id, argument=NewPriority(5))
+        others = replace(run.settings, max_attempts=9)
+        assert others.max_attempts != run.settings.max_attempts
+        stored = await ledger.runs.configure(run.id, others, before=run.settings)
+        found = await ledger.runs.named("run")
+        assert found is not None
+        assert found.settings == stored == replace(others, priority=5)
 
 
 async def test_those_are_to_be_served_that_have_something_to_do_and_that_nobody_has_released(

@@ -43,7 +43,7 @@ async def made_of(ledger: Ledger, run: Run, rules: Sequence[SaveRule], dependenc
     except ValueError as error:
         raise UsageError(f"{SAVE}: {error}") from None
     settings = msgspec.structs.replace(run.settings, save=together)
-    await ledger.runs.configure(run.id, settings)
+    settings = await ledger.runs.configure(run.id, settings, before=run.settings)
     saver = OutputSaver(ledger, {run.id: settings}, SilentConsole().warn, dependencies.fetch_link)
     found = await saver.save_all(run.id)
     if found.disk_fault is not None:

@@ -104,6 +104,8 @@ class Foreground:
                 engine.ledger, self._request, run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
             )
             engine.commands.on_change()
+        for known in await engine.ledger.runs.all([run.id]):  # others may have changed them meanwhile
+            settings = engine.runs.settings_of[run.id] = known.settings
         await session.recount()
         start_and_stop_texts.say_recovered(self._console, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)

@@ -98,8 +98,8 @@ class RunIntake:
         webhook_bytes: int,
         refusal_advice: Callable[[], str],
     ) -> None:
-        """Reads the input, if there is one, makes `settings` those of the run, and asks for failed jobs to be queued
-        again where the request says so.
+        """Reads the input, if there is one, makes `settings` those of the run, but for what others have changed since
+        they were made, and asks for failed jobs to be queued again where the request says so.
         """
         self.is_begun = True
         if request.source is not None:
@@ -114,7 +114,7 @@ class RunIntake:
             self._intake = None
             start_and_stop_texts.say_taken(self._console, run.name, taken)
             await self._turn.aclose()
-        await ledger.runs.configure(run.id, settings)
+        await ledger.runs.configure(run.id, settings, before=run.settings)
         if request.retry_failed:
             asked = self._dependencies.asked
             self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=RetryChoice(), asked=asked)

@@ -80,7 +80,7 @@ class Submission:
                 await self._read(ledger, run, quiet)  # whoever is told of its end is not told of any on the way
                 attached = self.attached or await self._attach(ledger, run, quiet)
                 if settings != quiet:
-                    await ledger.runs.configure(run.id, settings)
+                    await ledger.runs.configure(run.id, settings, before=quiet)
                     await ledger.flows.run_outbox.owe_start(run.id)
                     await ledger.flows.run_outbox.owe_end(run.id)
                     await session.attach(run)
@@ -195,7 +195,7 @@ class Submission:
     async def _attach(self, ledger: Ledger, run: Run, settings: RunSettings) -> AttachedRun:
         """Has the run served, by its settings from now on."""
         if settings != run.settings:
-            await ledger.runs.configure(run.id, settings)
+            await ledger.runs.configure(run.id, settings, before=run.settings)
         attached = await self.session.attach(run)
         attached.readers += 1
         attached.error = None

@@ -105,7 +105,7 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
     if request.settings is not None:
         policy = msgspec.structs.replace(settings.policy, **changes[Policy])
         settings = msgspec.structs.replace(settings, policy=policy, **changes[RunSettings])
-        changes[RunRequest]["settings"] = settings
+        changes[RunRequest] |= {"settings": settings, "remembered": before}
     parts = {part: msgspec.structs.replace(getattr(request, part), **changes[of]) for of, part in _PARTS.items()}
     named = msgspec.structs.replace(request, **parts, **changes[RunRequest])
     found = _with_files(named, before)

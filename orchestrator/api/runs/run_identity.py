@@ -184,13 +184,15 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
     what no command can say: what a stage of a flow (`is_stage`) takes over from the time before, and which results it
     reuses.
     """
-    before = run.settings
+    before, given = run.settings, request.settings
+    if given is not None and request.remembered is not None:
+        given = given.merged_into(before, before=request.remembered)
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
     if request.pods is not None:
         before = msgspec.structs.replace(before, pods=request.pods)
     settings = msgspec.structs.replace(
-        request.settings or before, cli_defaults=process_defaults(request, run), takes_over=before.takes_over
+        given or before, cli_defaults=process_defaults(request, run), takes_over=before.takes_over
     )
     if request.endpoint is not None:
         settings = settings.with_members(absolute_members(request.members), before)

@@ -61,7 +61,7 @@ class Revalidator:
         [run] = found
         settings = validated_by(run, asked)
         self.validators.load(settings)
-        await self.ledger.runs.configure(run.id, settings)
+        settings = await self.ledger.runs.configure(run.id, settings, before=run.settings)
         self.settings_of[run.id] = settings
         return Reply(str(await self.recheck(run, settings, command)))
 

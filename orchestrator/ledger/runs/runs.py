@@ -243,11 +243,13 @@ class Runs(Repository):
         return msgspec.structs.replace(run, endpoint_id=number, service_url=url, endpoint=endpoint)
 
     @alone
-    async def configure(self, transaction: Transaction, run: int, settings: RunSettings) -> None:
-        """Stores the settings of `run`; they apply from the next submission. Of members of outputs that have become
-        files from now on, those of results that are there count as unsaved, for who goes on with the run.
+    async def configure(
+        self, transaction: Transaction, run: int, settings: RunSettings, *, before: RunSettings
+    ) -> RunSettings:
+        """Stores what of the settings of `run` is another than `before`, of which they were made; returns all that
+        it has now, which apply from the next submission. Of members that become files, results count as unsaved.
         """
-        await run_configure(transaction.connection, run, settings)
+        return await run_configure(transaction.connection, run, settings, before=before)
 
     @alone
     async def take_back(self, transaction: Transaction, run: int) -> bool:

@@ -235,7 +235,7 @@ def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folde
     async def known() -> None:
         async with opened(folder / "db") as ledger:
             settings = msgspec.structs.replace(SETTINGS, output=str(folder / "out"), errors=str(folder / "err"))
-            await ledger.runs.configure(1, settings)
+            await ledger.runs.configure(1, settings, before=SETTINGS)
 
     run(known)
     assert verified(folder).ok, "it was written to that file last"

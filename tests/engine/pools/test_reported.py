@@ -75,7 +75,7 @@ async def test_who_is_no_member_any_more_is_told_for_what_it_has_done(tmp_path: 
         await pool.p.begin()
         await anyio.sleep(12)
         settings = RunSettings(members=(MemberSettings(SLOW), MemberSettings("other")))
-        await pool.p.ledger.runs.configure(pool.p.run.id, settings)
+        await pool.p.ledger.runs.configure(pool.p.run.id, settings, before=pool.p.run.settings)
         [run] = await pool.p.ledger.runs.all([pool.p.run.id])
         members = (await members_by_run(pool.p.ledger, [run]))[run.id]
         assert [(each.endpoint, each.done > 0) for each in members] == [(SLOW, True), (QUICK, True)]

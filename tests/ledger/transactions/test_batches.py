@@ -32,7 +32,7 @@ async def test_who_asks_for_one_block_after_the_other_has_no_company_to_wait_for
         await anyio.sleep(1)
         begun_s = running_loop().time()
         for _ in range(3):
-            await ledger.runs.configure(run.id, run.settings)
+            await ledger.runs.configure(run.id, run.settings, before=run.settings)
         assert running_loop().time() == begun_s
 
 

@@ -119,11 +119,18 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="rules that are given later are for what comes alone",
         path="orchestrator/ledger/transactions/run_configuration.py::run_configure",
-        old="if before is not None and",
-        new="if before is None and",
+        old="if {*settings.saved_members} - {*stored.saved_members}:",
+        new="if False:",
         tests=(
             "tests/conformance/test_kept_outputs.py::test_results_that_were_not_to_become_files_before_count_as_those_that_are_none_yet",
         ),
+    ),
+    Fault(
+        name="settings that were read long before are put back over what others have changed since",
+        path="orchestrator/ledger/transactions/run_configuration.py::run_configure",
+        old="settings = settings.merged_into(stored, before=before)",
+        new="",
+        tests=("tests/conformance/test_runs.py::test_what_others_have_changed_since_settings_were_read_stays",),
     ),
     Fault(
         name="outputs are collected faster than they are saved",
