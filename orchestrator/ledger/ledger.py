@@ -103,9 +103,10 @@ class Ledger:
         """Who works on the ledger now, as text for people, or at the endpoint of that number; None if nobody does."""
         return await self._access.waited(partial(self._site.holder, endpoint))
 
-    async def is_served(self) -> bool:
-        """Whether somebody works on it who serves whatever there is: not only a run of its own."""
-        return await self._access.waited(partial(self._site.holder, of_all=True)) is not None
+    async def servers(self) -> Mapping[int, int]:
+        """See `ServerInspection.servers`; nobody shares a file."""
+        server = self._site.inspection
+        return {} if server is None else await self._access.waited(server.servers)
 
     async def owners(self, held_by: str) -> Owners:
         """Who works where, while `held_by` works on the ledger."""

@@ -14,8 +14,10 @@ from anyio.abc import TaskGroup
 from orchestrator.api.hosting.follower import LOOK_S, FollowedRun
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
+from orchestrator.core.ownership.beat_watch import Beat, BeatWatch
 from orchestrator.engine.flows.run_notifier import note_interruption
 from orchestrator.errors import DeposedError, leading
+from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.api.hosting.shared_ledger import SharedLedger
@@ -35,6 +37,7 @@ class RunShare:
         self._is_to_end = False
         self._shared: SharedLedger | None = None
         self._finishing: anyio.CancelScope | None = None
+        self._watch = BeatWatch()
 
     @property
     def webhook_bytes(self) -> int:
@@ -54,7 +57,7 @@ class RunShare:
 
         Raises `UsageError` where it cannot.
         """
-        if self._is_begun or self._host.stop.is_set() or await self._followed.ledger.is_served():
+        if self._is_begun or self._host.stop.is_set() or await self._is_served():
             return False
         self._is_begun = True
         self._tasks.start_soon(self._serve)
@@ -62,6 +65,13 @@ class RunShare:
         if self._shared is not None:
             await self._shared.ability.check(self._followed.run)
         return True
+
+    async def _is_served(self) -> bool:
+        """Whether somebody serves whatever there is, and beats. One that is frozen, or cut off, is connected still."""
+        servers = await self._followed.ledger.servers()
+        answered_at = round(anyio.current_time() * SECOND_US)
+        self._watch.saw((Beat(*each) for each in servers.items()), answered_at)
+        return len(self._watch.silent(answered_at)) < len(servers)
 
     async def serve_until(self, is_left: Callable[[], bool]) -> None:
         """Begins as soon as nobody serves the run any more; returns once `is_left` holds, and all that is then to be
@@ -114,7 +124,7 @@ class RunShare:
     async def _tell_of_interruption(self, shared: "SharedLedger") -> None:
         followed = self._followed
         is_told = followed.run.settings.notify is not None and followed.progress.unfinished > 0
-        if is_told and not await followed.ledger.is_served():
+        if is_told and not await self._is_served():
             await note_interruption(followed.ledger, followed.run.id)
             for engine in shared.engines:
                 await engine.tell()

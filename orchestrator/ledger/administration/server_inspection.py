@@ -1,8 +1,10 @@
 """What a server says to whoever looks after a ledger there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from sqlalchemy import Result, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.diagnosis.server_state import ServerState
@@ -10,8 +12,15 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger.administration import server_facts
 from orchestrator.ledger.administration.present_processes import PresentProcesses, present_processes
 from orchestrator.ledger.database import LedgerDatabase
+from orchestrator.ledger.processes.processes import ProcessKind, statement_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
+
+_SERVERS: Final = text(
+    statement_of(
+        f"SELECT id, beat FROM processes WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}}"  # noqa: S608  ours
+    )
+)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,6 +54,12 @@ class ServerInspection:
                 f"{self.address}: its tables belong to {owner}, who alone may write them anew; give this command as"
                 " that role"
             )
+
+    async def servers(self) -> Mapping[int, int]:
+        """How often each of the processes has beaten that are connected, and serve whatever there is, not only a run of
+        their own, by their numbers. They may have nothing yet; one whose beat stands still may be dead.
+        """
+        return {row.id: row.beat for row in await self.database.asked(_SERVERS, None, Result.all)}
 
     async def processes(self) -> PresentProcesses:
         """The processes that work on the ledger, or stand by."""

@@ -85,7 +85,7 @@ class FileSite:
         with file_locks.intake_lock(self.address, run, now=now):
             yield
 
-    async def holder(self, endpoint: int | None = None, *, of_all: bool = False) -> str | None:  # noqa: ARG002  one has all
+    async def holder(self, endpoint: int | None = None) -> str | None:  # noqa: ARG002  one has all
         """As the lock says."""
         return file_locks.holder(self.address)
 

@@ -16,7 +16,7 @@ from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
-from orchestrator.ledger.processes.processes import ProcessKind, statement_of
+from orchestrator.ledger.processes.processes import statement_of
 from orchestrator.ledger.processes.server_locks import server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -39,12 +39,6 @@ _AT_ENDPOINT: Final = text(
     statement_of(_HAVE.format(what="name, taken_at", of=f"{_OF_ENDPOINTS} AND endpoints.id = :endpoint"))
 )
 _EACH: Final = text(statement_of(_HAVE.format(what="endpoints.id, name, taken_at", of=_OF_ENDPOINTS)))
-_OF_ALL: Final = text(
-    statement_of(
-        f"SELECT name, began_at AS taken_at FROM processes WHERE is_alone <> {ProcessKind.FOR_RUN:d}"  # noqa: S608  ours
-        " AND {is_connected} ORDER BY id"
-    )
-)
 _TAKEN_AT: Final = text("SELECT taken_at FROM leases WHERE owner IS NOT NULL AND shard = 0")
 
 OWNED_SINCE: Final = "0053"
@@ -141,11 +135,10 @@ class ServerSite:
         async with server_intake_lock(self._connect, run):
             yield
 
-    async def holder(self, endpoint: int | None = None, *, of_all: bool = False) -> str | None:
+    async def holder(self, endpoint: int | None = None) -> str | None:
         """As the ledger says."""
         given = None if endpoint is None else {"endpoint": endpoint}
-        anybody = _OF_ALL if of_all else _ANYBODY
-        row = await self.database.asked(anybody if endpoint is None else _AT_ENDPOINT, given, Result.first)
+        row = await self.database.asked(_ANYBODY if endpoint is None else _AT_ENDPOINT, given, Result.first)
         return None if row is None else since_then(row.name, row.taken_at)
 
     async def owners(self, held_by: str) -> Owners:  # noqa: ARG002  others may have the most of it

@@ -99,10 +99,9 @@ class LedgerSite(Protocol):
     def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[None]:
         """Makes sure that nobody else takes rows in for a run while the block runs; see `holding_intake`."""
 
-    async def holder(self, endpoint: int | None = None, *, of_all: bool = False) -> str | None:
+    async def holder(self, endpoint: int | None = None) -> str | None:
         """Who works on it now, as text for people; None if nobody does. Where there may be several: whoever has the
-        endpoint of that number; without one the keeper, or, while there is none, another one that has a part. `of_all`:
-        one that serves whatever there is, not only a run of its own, and may have nothing yet.
+        endpoint of that number; without one the keeper, or, while there is none, another one that has a part.
         """
 
     async def owners(self, held_by: str) -> Owners:

@@ -4,12 +4,16 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.errors import UsageError
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.postgres.process_mark import connection_name
+from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.settings.words_and_defaults import Pinned
+from orchestrator.units import SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
 from tests.postgres.ledgers import waited_for
-from tests.postgres.owners import declares_dead
+from tests.postgres.owners import declares_dead, takes
 
 TOLD = "https://ops.test/hook"
 GONE = Pinned(ref="/nowhere/check.py:is_good", sha256="0" * 64)
@@ -121,3 +125,18 @@ async def test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_al
     assert running.summary.jobs["succeeded"] == JOBS
     assert anyio.current_time() - lost_s < 2 * SOON_S
     assert site.service.paid == JOBS
+
+
+async def test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more(site: Site) -> None:
+    frozen = ProcessName("a frozen one", " #f")
+    driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())
+    await takes(driver, frozen)
+    began_s = anyio.current_time()
+    async with site.running("a", ONE) as running:
+        with anyio.fail_after(PATIENCE_S):
+            await running.ended.wait()
+    assert running.error is None
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == JOBS
+    assert min(each.at_s for each in site.sent) - began_s < 2 * SILENCE_US / SECOND_US + SOON_S
+    driver.terminate()

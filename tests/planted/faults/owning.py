@@ -266,7 +266,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run in the foreground sends itself, though somebody serves whatever there is",
         path="orchestrator/api/foreground/run_share.py::RunShare.begin_where_nobody_serves",
-        old="if self._is_begun or self._host.stop.is_set() or await self._followed.ledger.is_served():",
+        old="if self._is_begun or self._host.stop.is_set() or await self._is_served():",
         new="if self._is_begun or self._host.stop.is_set():",
         tests=(f"{RUN_SHARE}::test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here",),
     ),

@@ -95,4 +95,11 @@ FAULTS: tuple[Fault, ...] = (
         new="raise",
         tests=(f"{AGAIN}::test_what_is_cut_between_two_words_is_a_ledger_that_cannot_be_used_just_now",),
     ),
+    Fault(
+        name="who follows a run goes by connections, not by beats",
+        path="orchestrator/api/foreground/run_share.py::RunShare._is_served",
+        old="return len(self._watch.silent(answered_at)) < len(servers)",
+        new="return len(servers) > 0",
+        tests=(f"{RUN_SHARE}::test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more",),
+    ),
 )
