@@ -9,7 +9,7 @@ from orchestrator.api.foreground.serve import serve
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.postgres.connection import LineBounds
-from tests.api.hosting.site import ONE, Site
+from tests.api.hosting.site import ONE, SOON_S, Site
 from tests.engine.process import Heard
 from tests.postgres.ledgers import waited_for
 
@@ -68,7 +68,7 @@ async def test_a_run_that_cannot_join_follows_until_it_can(site: Site) -> None:
 
 async def test_who_joins_for_the_first_time_is_told_at_once_that_it_cannot(site: Site) -> None:
     site.are_lines_cut = True
-    with pytest.raises(LedgerUnavailableError, match="cannot reach the ledger"):
+    with pytest.raises(LedgerUnavailableError, match="cannot reach the ledger"), anyio.fail_after(SOON_S):
         await serve(site.request(), Heard(), site.dependencies("a"))
 
 
