@@ -102,8 +102,9 @@ class Engine:
             self.ledger.patience.hurry()
             raise
         finally:
-            await self.host.workers.end()
-            await self.host.pods.end()
+            if not self.groups.are_succeeded and self.ledger.place.lost() is None:
+                await self.host.workers.end()
+                await self.host.pods.end()
         await self.endpoints.write_down()
         await self.runs.brakes.write_down(is_last=True)
         if self._is_collecting:
@@ -115,8 +116,11 @@ class Engine:
         if (lost := self.ledger.place.lost()) is not None:
             raise DeposedError(lost) if self.ledger.ownership is not None else StorageError(lost)
 
-    def stop(self) -> None:
-        """Ends `working`, also if that is still to begin: of this engine alone; see `EngineProcess.stop`."""
+    def stop(self, *, is_succeeded: bool = False) -> None:
+        """Ends `working`, also if that is still to begin: of this engine alone; see `EngineProcess.stop`. If another
+        one goes on in its place (`is_succeeded`), that has its pods and its raised workers.
+        """
+        self.groups.are_succeeded = is_succeeded
         self.groups.stop()
 
     async def reach(self, run: Run) -> None:

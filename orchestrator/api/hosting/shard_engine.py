@@ -27,6 +27,7 @@ class ShardEngine:
     """Whether nothing of it goes on any more, and nothing is under way."""
 
     _is_to_end: bool = field(init=False, default=False)
+    _is_succeeded: bool = field(init=False, default=False)
 
     async def serve(self) -> None:
         """Works until `end`, or until the process has lost the ledger."""
@@ -34,7 +35,7 @@ class ShardEngine:
             async with engine_in(self.process, self.scope) as engine:
                 self.engine = engine
                 if self._is_to_end:
-                    engine.stop()
+                    engine.stop(is_succeeded=self._is_succeeded)
                 await engine.runs.learn_settings()
                 async with engine.working():
                     await self.begin(engine)
@@ -44,11 +45,13 @@ class ShardEngine:
                 raise
         self.has_ended = True
 
-    def end(self) -> None:
-        """Has it end, once requests in flight have, or a while is over."""
-        self._is_to_end = True
+    def end(self, *, is_succeeded: bool = True) -> None:
+        """Has it end, once requests in flight have, or a while is over. Unless another one is to go on with the shard,
+        its pods end with it.
+        """
+        self._is_to_end, self._is_succeeded = True, is_succeeded
         if self.engine is not None:
-            self.engine.stop()
+            self.engine.stop(is_succeeded=is_succeeded)
 
     @property
     def is_busy(self) -> bool:

@@ -65,7 +65,7 @@ class SharedLedger:
                     with anyio.move_on_after(LOOK_S):
                         await self.stop.wait()
             for each in self._engines.values():
-                each.end()
+                each.end(is_succeeded=False)
             await self._leave_the_rest()
             beside.cancel_scope.cancel()
         if (lost := self.owner.why_lost) is not None:

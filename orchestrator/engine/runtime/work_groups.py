@@ -33,6 +33,8 @@ class WorkGroups:
         """Where whatever takes new work lives."""
 
         self._is_working = self._is_stopped = False
+        self.are_succeeded = False
+        """Whether those of another engine go on where these end."""
 
     @asynccontextmanager
     async def working(self, has_unfinished: Callable[[], bool], say: Callable[[str], None]) -> AsyncIterator[None]:

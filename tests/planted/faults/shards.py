@@ -12,6 +12,15 @@ STOPPING = "tests/api/hosting/test_stopping.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="pods end with the engine that hands their shard over",
+        path="orchestrator/engine/engine.py::Engine.working",
+        old="if not self.groups.are_succeeded and self.ledger.place.lost() is None:",
+        new="if self.ledger.place.lost() is None:",
+        tests=(
+            "tests/api/hosting/test_pods_handed_over.py::test_pods_go_on_where_another_process_takes_their_run_over",
+        ),
+    ),
+    Fault(
         name="a shard is given while its engine goes on",
         path="orchestrator/core/ownership/shard_duties.py::shard_duties",
         old="give=sorted(leaving - set(at_work))",
