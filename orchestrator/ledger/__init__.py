@@ -25,6 +25,7 @@ from orchestrator.ledger.opening import (
     refuse_other_webhook_key,
     webhook_key_of,
 )
+from orchestrator.ledger.runs.intakes import IntakeRight
 from orchestrator.ledger.sites.sent_marks import Boot, this_boot
 from orchestrator.ledger.sites.site import LedgerPlace, Owners
 from orchestrator.ledger.sqlite.database import Connect
@@ -43,6 +44,7 @@ __all__ = [
     "Boot",
     "Claim",
     "Connect",
+    "IntakeRight",
     "Ledger",
     "LedgerAddress",
     "LedgerFiles",

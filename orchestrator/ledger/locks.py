@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.ledger.runs.intakes import IntakeRight
 from orchestrator.ledger.sites.site import StandsBy
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl
@@ -52,13 +53,13 @@ async def sharing_ledger(
 
 
 @asynccontextmanager
-async def holding_intake(ledger: LedgerAddress, run: str, *, now: int) -> AsyncIterator[None]:
-    """Makes sure that nobody else takes rows in for the run called `run` while the block runs.
+async def holding_intake(ledger: LedgerAddress, run: str, *, now: int) -> AsyncIterator[IntakeRight]:
+    """Makes sure that nobody else takes rows in for the run called `run` while the block runs, and its right is kept.
 
     Raises `IntakeBusyError`, which says who takes in.
     """
-    async with site_of(ledger).holding_intake(run, now=now):
-        yield
+    async with site_of(ledger).holding_intake(run, now=now) as right:
+        yield right
 
 
 async def holder_of(ledger: LedgerAddress) -> str | None:

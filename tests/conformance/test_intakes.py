@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.errors import IntakeBusyError
+from orchestrator.errors import IntakeBusyError, LedgerUnavailableError, StorageError
 from orchestrator.formats.input.rows import Row
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST, Beside
 from orchestrator.ledger.runs.intake_writes import IntakeResult
@@ -42,10 +42,10 @@ async def jobs_of(ledger: Ledger, run: Run) -> list[tuple[int, str]]:
 
 
 def held_by(living: Collection[str]) -> Hold:
-    def hold(name: str) -> AbstractAsyncContextManager[None]:
+    def hold(name: str) -> AbstractAsyncContextManager[IntakeRight]:
         if name in living:
             raise IntakeBusyError
-        return nullcontext()
+        return nullcontext(IntakeRight())
 
     return hold
 
@@ -116,6 +116,42 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
         assert await ledger.runs.intakes.accept(last) == IntakeResult(rows=1, new=1, gone=1), (
             "nothing was left of the first b"
         )
+
+
+@pytest.mark.parametrize("as_they_come", [False, True])
+async def test_who_was_taken_for_dead_takes_nothing_more_in_and_is_told(
+    open_file: OpenLedger, as_they_come: bool
+) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, [a_row(1, "a")])
+        intake = await ledger.runs.intakes.start(run, as_they_come=as_they_come)
+        await added(ledger, intake, [a_row(2, "b"), a_row(3, payload=SAME), a_row(4, payload=SAME)])
+        await ledger.runs.intakes.clear(run.name)
+        again = await ledger.runs.intakes.start(run)
+        await added(ledger, again, [a_row(9, "z")])
+        for write in (partial(added, ledger, intake, [a_row(5, "c")]), partial(ledger.runs.intakes.accept, intake)):
+            with pytest.raises(StorageError, match="another process has taken over what was read here"):
+                await write()
+        of_its_own = ["b", DERIVED, f"{DERIVED}-2"] if as_they_come else []
+        assert [custom_id for _, custom_id in await jobs_of(ledger, run)] == ["a", *of_its_own]
+        assert await ledger.runs.counts(run.id) == {"queued": 1 + len(of_its_own)}
+        assert (await ledger.runs.intakes.accept(again)).new == 1
+        assert [custom_id for _, custom_id in await jobs_of(ledger, run)] == ["a", *of_its_own, "z"]
+
+
+async def test_what_is_left_is_cleared_although_it_cannot_be_known_of_another_run_whether_its_process_lives(
+    open_file: OpenLedger,
+) -> None:
+    def hold(name: str) -> AbstractAsyncContextManager[IntakeRight]:
+        if name == "a":
+            raise LedgerUnavailableError
+        return nullcontext(IntakeRight())
+
+    async with open_file() as ledger:
+        for name in ("a", "b"):
+            await ledger.runs.intakes.start(await a_new_run(ledger, name))
+        await ledger.runs.intakes.clear_dead(hold)
+        assert [run.name for run in await ledger.runs.all()] == ["a"]
 
 
 @pytest.mark.parametrize("open_file", ["sqlite"], indirect=True)  # a server keeps it, and uses it again

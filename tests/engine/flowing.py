@@ -19,7 +19,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.user_code.functions import UserFunctions
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.engine.process import NOTHING_USED, SAMPLE_EVERY_S, SAY_EVERY_S, WATCH_EVERY_S, Heard
@@ -104,7 +104,7 @@ async def flowing(
         post_hook=partial(post_notification, transport=receiver or httpx.MockTransport(lambda _: httpx.Response(204))),
         service=service,
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
-        intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held
+        intake_lock=lambda _ledger, _run, *, now: nullcontext(IntakeRight()),  # a simulated crash would leave it held
         open_files=lambda: 1_024,
         user_code=UserFunctions,
         say_every_s=SAY_EVERY_S,

@@ -10,7 +10,7 @@ import anyio
 import asyncpg
 
 from orchestrator.clock import Clock, WaryElapsedClock
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.opening import open_ledger
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from orchestrator.ledger.processes.this_process import ThisProcess
@@ -29,7 +29,7 @@ async def opened_on_server(url: str, *, clock: Clock | None = None) -> AsyncIter
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.writer.serve)
-        await ledger.runs.intakes.clear_dead(lambda _run: nullcontext())
+        await ledger.runs.intakes.clear_dead(lambda _run: nullcontext(IntakeRight()))
         yield ledger
         group.cancel_scope.cancel()
 

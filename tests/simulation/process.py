@@ -25,7 +25,7 @@ from orchestrator.engine.ports.dependencies import Dependencies, real_account
 from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
-from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
+from orchestrator.ledger import Connect, IntakeRight, dispatcher_lock, intake_lock
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, file_of
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -244,11 +244,11 @@ class Process:
                 yield
 
     @asynccontextmanager
-    async def _intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:
+    async def _intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[IntakeRight]:
         with ExitStack() as holds:
             holds.enter_context(intake_lock(file_of(ledger), run, now=now))
             with _perishing(holds.pop_all()):
-                yield
+                yield IntakeRight()
 
 
 class _Held:

@@ -33,7 +33,7 @@ from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import connection_settings, run_settings
@@ -120,7 +120,7 @@ class LocalFiles:
         found = await self.ledger.runs.all([row.run]) if row.run is not None else []
         return (found[0] if found and found[0].accepted else None), row
 
-    def _turn(self, name: str) -> AbstractAsyncContextManager[None]:
+    def _turn(self, name: str) -> AbstractAsyncContextManager[IntakeRight]:
         hold, never = self.dependencies.holding_intakes(self.ledger.address), anyio.Event()
         return turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never)
 

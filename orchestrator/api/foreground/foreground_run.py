@@ -78,7 +78,8 @@ class Foreground:
 
     async def _serve(self, around: TaskGroup) -> Summary:
         """Serves the run. The ledger's lock is held."""
-        async with self._host.opened() as engine, self._intake.turn(engine.ledger, self._request):
+        async with self._host.opened() as engine, self._intake.turn(engine.ledger, self._request) as right:
+            around.start_soon(right.keep)
             try:
                 run, settings = await self._found(engine.ledger)
                 engine.endpoints.services.use_key_for(run.service_url)
@@ -128,7 +129,8 @@ class Foreground:
     async def _beside(self, held: AsyncExitStack, around: TaskGroup) -> Summary:
         """Takes the run in beside the process that works on the ledger, follows it, and takes its place if it ends."""
         host = self._host
-        async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
+        async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request) as right:
+            around.start_soon(right.keep)
             host.wait_for(ledger)
             around.start_soon(host.hurry_when_asked, ledger)
             run, settings = await self._found(ledger)

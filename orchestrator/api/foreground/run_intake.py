@@ -18,7 +18,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.sources import InputPositions, shown_sources
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import RetryChoice
@@ -54,20 +54,20 @@ class RunIntake:
         return None if self._intake is None else self._intake.rows_read
 
     @asynccontextmanager
-    async def turn(self, ledger: Ledger, request: RunRequest) -> AsyncIterator[None]:
+    async def turn(self, ledger: Ledger, request: RunRequest) -> AsyncIterator[IntakeRight]:
         """Inside of the block nobody else takes in for the run until its input is taken in, where it has any.
 
         Raises `IntakeBusyError` where somebody wants this process to stop before.
         """
         if request.source is None or self.is_begun:
-            yield
+            yield IntakeRight()
             return
         hold = self._dependencies.holding_intakes(ledger.address)
         async with AsyncExitStack() as self._turn:
-            await self._turn.enter_async_context(
+            right = await self._turn.enter_async_context(
                 turn_to_take_in(ledger, request.name, hold=hold, say=self._console.info, stop=self._stop)
             )
-            yield
+            yield right
 
     async def found(self, ledger: Ledger, request: RunRequest, *, alone: bool) -> tuple[Run, RunSettings]:
         """The run, made if it is new, and its settings from now on. `alone`: this process works on the ledger.

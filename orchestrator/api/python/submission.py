@@ -73,7 +73,8 @@ class Submission:
         """
         session, ledger = self.session, self.session.ledger
         hold = session.dependencies.holding_intakes(session.path)
-        async with turn_to_take_in(ledger, self.name, hold=hold, say=session.console.info, stop=anyio.Event()):
+        async with turn_to_take_in(ledger, self.name, hold=hold, say=session.console.info, stop=anyio.Event()) as right:
+            session.background.start(right.keep)
             try:
                 run, settings = await self._found(ledger)
                 quiet = settings if self.all_or_nothing else replace(settings, notify=None)

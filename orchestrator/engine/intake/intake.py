@@ -4,7 +4,6 @@ Rows land in bounded batches that cannot be dispatched until the last line was c
 their lines, before anything is refused. For each run one process at a time takes in.
 """
 
-import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final, NamedTuple, Protocol
@@ -15,7 +14,7 @@ from anyio import to_thread
 from anyio.abc import ObjectSendStream
 
 from orchestrator.errors import IntakeBusyError, Problems, StorageError
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.runs.input_corrections import RemovedRows
 from orchestrator.ledger.runs.input_rows import InputRow, PackedRow, packed_rows
 from orchestrator.ledger.runs.intake_writes import IntakeResult
@@ -59,32 +58,35 @@ class InputBatch(NamedTuple):
 @asynccontextmanager
 async def turn_to_take_in(
     ledger: Ledger, name: str, *, hold: Hold, say: Callable[[str], None], stop: anyio.Event
-) -> AsyncIterator[None]:
+) -> AsyncIterator[IntakeRight]:
     """The turn to look the run called `name` up, or make it, and to take in for it: once no other process does, of
-    which the person is told.
+    which the person is told. Who takes in for long keeps the right to beside (`IntakeRight.keep`).
 
     What was begun for it and not ended, before or inside of the block, is cleared. Raises `IntakeBusyError` if `stop`
     comes first.
     """
     async with AsyncExitStack() as turn:
-        await _until_held(turn, lambda: hold(name), say, stop)
+        right = await _until_held(turn, lambda: hold(name), say, stop)
         await ledger.runs.intakes.clear(name)
         try:
-            yield
+            yield right
         finally:
             with anyio.move_on_after(CLEAR_S_MAX, shield=True), suppress(StorageError):
-                await ledger.runs.intakes.clear(name)
+                if not right.is_lost:  # else what there is now may be another process's
+                    await ledger.runs.intakes.clear(name)
 
 
 async def _until_held(
     turn: AsyncExitStack,
-    hold: Callable[[], AbstractAsyncContextManager[None]],
+    hold: Callable[[], AbstractAsyncContextManager[IntakeRight]],
     say: Callable[[str], None],
     stop: anyio.Event,
-) -> None:
-    for tries in itertools.count(1):
+) -> IntakeRight:
+    tries = 0
+    while True:
+        tries += 1
         try:
-            await turn.enter_async_context(hold())
+            return await turn.enter_async_context(hold())
         except IntakeBusyError as busy:
             if stop.is_set():
                 raise
@@ -92,8 +94,6 @@ async def _until_held(
                 say(f"{busy}: this one waits for it")
             with anyio.move_on_after(ASK_AGAIN_S):
                 await stop.wait()
-        else:
-            return
 
 
 class Intake:

@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S, LOOK_S, SAMP
 from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
-from orchestrator.ledger import Boot, holding_intake, holding_ledger, this_boot
+from orchestrator.ledger import Boot, IntakeRight, holding_intake, holding_ledger, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
@@ -51,7 +51,7 @@ class HoldLedger(Protocol):
 class HoldIntake(Protocol):
     """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `holding_intake`."""
 
-    def __call__(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AbstractAsyncContextManager[None]:
+    def __call__(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AbstractAsyncContextManager[IntakeRight]:
         """The block's context."""
         ...
 
@@ -180,7 +180,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     def holding_intakes(self, ledger: LedgerAddress) -> Hold:
         """Holds, by the name of a run of the ledger at `ledger`, the right to take in for it."""
 
-        def hold(run: str) -> AbstractAsyncContextManager[None]:
+        def hold(run: str) -> AbstractAsyncContextManager[IntakeRight]:
             return self.intake_lock(ledger, run, now=self.clock.now())
 
         return hold

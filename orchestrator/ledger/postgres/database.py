@@ -62,8 +62,8 @@ _FOUND_OUT: Final = "UPDATE writers SET seq = seq WHERE id = $1 RETURNING seq"
 """Waits for the end of whatever has changed the row: the server may not know yet that we are gone."""
 
 _VIEW: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-_END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
+BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+END_BACKEND: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2"
 _COMMIT: Final = "COMMIT"
 _JOIN: Final = "INSERT INTO writers DEFAULT VALUES RETURNING id"
 _LEAVE: Final = (
@@ -248,8 +248,8 @@ class ServerDatabase:
         driver = await self.line.connected(settings)
         try:
             if self._backend is not None:
-                await driver.execute(_END_BACKEND, *self._backend)
-            self._backend = tuple(await driver.fetchrow(_BACKEND))
+                await driver.execute(END_BACKEND, *self._backend)
+            self._backend = tuple(await driver.fetchrow(BACKEND))
         except BaseException:
             driver.terminate()
             raise

@@ -92,6 +92,9 @@ class OpenIntake(msgspec.Struct, frozen=True, kw_only=True):
     first_job: int
     """No number of its new jobs is lower: between two of its transactions another intake's highest may go."""
 
+    started_at: int = 0
+    """As it stands in the ledger, as long as nobody else has taken it to be left by a dead process."""
+
     as_they_come: bool = False
     """Whether its jobs count as soon as they land, rather than once all of it is accepted."""
 

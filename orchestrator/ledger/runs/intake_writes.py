@@ -4,11 +4,12 @@ from collections import Counter
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.errors import StorageError
 from orchestrator.ledger.expressions import nobody_beside
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, inputs_correct
 from orchestrator.ledger.runs.input_rows import OpenIntake, Sorted, rows_insert
@@ -32,14 +33,14 @@ from orchestrator.ledger.transitions.run_messages_owed import start_owe
 async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, now: int) -> None:
     """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
     connection = transaction.connection
+    new, known = len(rows.fresh), len(rows.same)
+    await own(connection, intake, new_rows=intakes.c.new_rows + new, known_rows=intakes.c.known_rows + known)
     await rows_insert(connection, intake, rows.fresh)
     if rows.same:
         await connection.execute(insert(intake_known), rows.same)
     if rows.repeats:
         repeats = [{"intake_id": intake.id, "base": base, "n": n} for base, n in rows.repeats.items()]
         await connection.execute(_REPEATS_SET, repeats)
-    new, known = len(rows.fresh), len(rows.same)
-    counted = {"new_rows": intakes.c.new_rows + new, "known_rows": intakes.c.known_rows + known}
     if intake.as_they_come:
         transaction.is_signalled = True
         is_accepted = update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id)
@@ -47,7 +48,18 @@ async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, no
         await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
         if others := [row["job_id"] for row in rows.same if row["input"] is not None]:
             await inputs_correct(transaction, intake, after=min(others) - 1, last=max(others), now=now)
-    await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(counted))
+
+
+async def own(connection: AsyncConnection, intake: OpenIntake, **values: ColumnElement[int] | int) -> None:
+    """Sets these of an intake, whose row is locked from then on. Raises `StorageError` where it is this process's no
+    more: one that was without its ledger for a while has no lock, and what it took in is removed as a dead one's.
+    """
+    is_own = (intakes.c.id == intake.id) & (intakes.c.started_at == intake.started_at)
+    if (await connection.execute(update(intakes).where(is_own).values(values))).rowcount != 1:
+        raise StorageError(
+            "another process has taken over what was read here, since this one had no connection to the ledger for a"
+            " while; nothing of it is lost or sent twice: give the same command again"
+        )
 
 
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
@@ -75,13 +87,6 @@ JOBS_BEFORE: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
 )
 
 
-_ACCEPT: Final = (
-    update(intakes)
-    .where(intakes.c.id == bindparam("intake"))
-    .values(accepted_at=bindparam("now"), drops=bindparam("drops_too"))
-)
-
-
 DROPPED: Final = update(intakes).where(intakes.c.id == bindparam("intake")).values(drops=0)
 
 
@@ -97,9 +102,10 @@ async def accept(connection: AsyncConnection, intake: OpenIntake, *, drop: bool,
     nothing that is large: whoever sends waits meanwhile.
     """
     of = {"intake": intake.id, "run": intake.run}
+    # Only what counts as it comes was accepted as it began, and until its end.
+    await own(connection, intake, accepted_at=max(now, intake.started_at + 1), drops=int(drop))
     new, known = (await connection.execute(COUNTED, of)).one()
     before = (await connection.execute(JOBS_BEFORE, of)).scalar_one()
-    await connection.execute(_ACCEPT, {**of, "now": now, "drops_too": int(drop)})
     await connection.execute(_TAKE, {**of, "rows": new + known})
     if intake.as_they_come:
         await start_owe(connection, intake.run, now=now)

@@ -9,14 +9,14 @@ has left is cleared before the next one of its run, and on the next open.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Select, bindparam, exists, func, insert, literal_column, or_, select
+from sqlalchemy import Select, bindparam, exists, func, insert, literal_column, or_, select, update
 
-from orchestrator.errors import IntakeBusyError
+from orchestrator.errors import IntakeBusyError, LedgerUnavailableError
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, RemovedRows, gone_count, gone_drop_some
 from orchestrator.ledger.runs.input_rows import JOB_NUMBERS, Clash, OpenIntake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.runs.intake_pace import Pace
@@ -43,7 +43,20 @@ from orchestrator.ledger.transactions.run_removal import (
 )
 from orchestrator.ledger.transactions.transaction import Transaction
 
-Hold = Callable[[str], AbstractAsyncContextManager[None]]
+
+class IntakeRight:
+    """The right to take rows in for a run, which somebody has: for good, where it lies beside the ledger in a file."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether somebody else can have it by now."""
+        return False
+
+    async def keep(self) -> None:
+        """Sees to it that it is not lost, until it is let go of or somebody else has it."""
+
+
+Hold = Callable[[str], AbstractAsyncContextManager[IntakeRight]]
 """Holds the right to take in for the run of that name. Raises `IntakeBusyError` where a living process has it."""
 
 Result = TypeVar("Result")
@@ -65,6 +78,23 @@ _NAMES_LEFT: Final = select(runs.c.name).where(
     _NEVER_ACCEPTED | runs.c.id.in_(select(intakes.c.run_id).where(_IS_LEFT))
 )
 
+
+_LATEST: Final = (
+    select(func.max(intakes.c.id))
+    .select_from(intakes.join(runs, runs.c.id == intakes.c.run_id))
+    .where(runs.c.name == bindparam("name"))
+)
+_OPEN_TO_NOBODY: Final = (
+    update(intakes)
+    .where(
+        intakes.c.id == _LATEST.scalar_subquery(),
+        intakes.c.accepted_at.is_(None) | (intakes.c.accepted_at == intakes.c.started_at),
+    )
+    .values(started_at=intakes.c.started_at - 1)
+)
+"""Whoever had begun the latest one, and not ended it, may be alive all the same: it writes nothing more of it
+(`intake_writes.own`).
+"""
 
 _IS_RELAYED: Final = (
     select(relays.c.to_run)
@@ -99,6 +129,7 @@ class Intakes(Repository):
             id=number,
             run=run.id,
             first_job=first_job,
+            started_at=now,
             as_they_come=as_they_come,
             corrects=not is_relayed,
         )
@@ -164,6 +195,7 @@ class Intakes(Repository):
         """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
         a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
+        await self._access.shared.execute(_OPEN_TO_NOBODY, {"name": name})
         for number, run, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
             intake = OpenIntake(id=number, run=run, first_job=first_job)
             if accepted_at is None:
@@ -199,11 +231,14 @@ class Intakes(Repository):
         return await self._paced(block)
 
     async def clear_dead(self, hold: Hold) -> None:
-        """The same for every run for which no living process takes in."""
+        """The same for every run for which no living process takes in, as far as that can be known just now."""
         for (name,) in await self._access.rows(_NAMES_LEFT):
-            with suppress(IntakeBusyError):
-                async with hold(name):
-                    await self.clear(name)
+            async with AsyncExitStack() as held:
+                try:
+                    await held.enter_async_context(hold(name))
+                except (IntakeBusyError, LedgerUnavailableError):
+                    continue
+                await self.clear(name)
 
     async def _settle(self, intake: OpenIntake) -> tuple[Corrected, Dropped]:
         """What is to be done once an intake was accepted, however often that was begun."""

@@ -8,6 +8,7 @@ from anyio import to_thread
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import migrations
+from orchestrator.ledger.runs.intakes import IntakeRight
 from orchestrator.ledger.sites.sent_marks import Boot, SoleMarks, sole_marks_of
 from orchestrator.ledger.sites.site import Owners
 from orchestrator.ledger.sites.webhook_key import webhook_key
@@ -80,10 +81,10 @@ class FileSite:
             yield
 
     @asynccontextmanager
-    async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[None]:
+    async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[IntakeRight]:
         """By a lock of its own."""
         with file_locks.intake_lock(self.address, run, now=now):
-            yield
+            yield IntakeRight()
 
     async def holder(self, endpoint: int | None = None) -> str | None:  # noqa: ARG002  one has all
         """As the lock says."""

@@ -17,7 +17,7 @@ from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
 from orchestrator.ledger.postgres.identity.tables_found import version_found
 from orchestrator.ledger.postgres.server_clock import server_time
 from orchestrator.ledger.processes.processes import statement_of
-from orchestrator.ledger.processes.server_locks import server_intake_lock
+from orchestrator.ledger.processes.server_locks import ServerIntakeLock, server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
 from orchestrator.ledger.schema.job_tables import metadata
@@ -130,10 +130,10 @@ class ServerSite:
         await self.migrate()
 
     @asynccontextmanager
-    async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[None]:  # noqa: ARG002  the server has its own
+    async def holding_intake(self, run: str, *, now: int) -> AsyncIterator[ServerIntakeLock]:  # noqa: ARG002  the server has its own
         """By another one."""
-        async with server_intake_lock(self._connect, run):
-            yield
+        async with server_intake_lock(str(self.address), self._connect, run) as lock:
+            yield lock
 
     async def holder(self, endpoint: int | None = None) -> str | None:
         """As the ledger says."""

@@ -10,6 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.ownership.handover import EndpointsLeft
 from orchestrator.ledger.administration.server_inspection import ServerInspection
 from orchestrator.ledger.database import LedgerDatabase
+from orchestrator.ledger.runs.intakes import IntakeRight
 from orchestrator.ledger.sites.sent_marks import Boot, SentMarks
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
@@ -96,7 +97,7 @@ class LedgerSite(Protocol):
     def holding(self, *, now: int, doing: str = "") -> AbstractAsyncContextManager[None]:
         """Makes sure that nobody else works on it while the block runs; see `holding_ledger`."""
 
-    def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[None]:
+    def holding_intake(self, run: str, *, now: int) -> AbstractAsyncContextManager[IntakeRight]:
         """Makes sure that nobody else takes rows in for a run while the block runs; see `holding_intake`."""
 
     async def holder(self, endpoint: int | None = None) -> str | None:

@@ -19,7 +19,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.processes.owners_line import SETTINGS as OWNERS_LINE
 from orchestrator.ledger.runs.input_rows import packed_rows
@@ -115,10 +115,10 @@ class Site:
             return Service(connection.serverless_url, connection.api_key, clock, transport=Noted(transport, note))
 
         @asynccontextmanager
-        async def intake_lock(ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:
+        async def intake_lock(ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[IntakeRight]:
             assert isinstance(ledger, LedgerUrl)
-            async with ServerSite(ledger, connect=self._connect, here=here).holding_intake(run, now=now):
-                yield
+            async with ServerSite(ledger, connect=self._connect, here=here).holding_intake(run, now=now) as right:
+                yield right
 
         async def hear(request: httpx.Request) -> httpx.Response:
             self.told.append(json.loads(request.content))

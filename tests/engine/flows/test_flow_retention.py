@@ -17,6 +17,7 @@ from orchestrator.core.pipelines.pipeline import News, Pipeline
 from orchestrator.engine.flows.flow_retention import FlowRetention
 from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import IntakeRight
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST
 from orchestrator.units import HOUR_US
 from tests.api.flows.test_notifications import ENVIRON, failing, telling
@@ -99,7 +100,9 @@ async def test_what_is_not_to_go_stays(tmp_path: Path) -> None:
         await flowed(p, kept(tmp_path, None), 0)
         clock.jump(1_000 * HOUR_US)
         outlived = FlowRetention(
-            ledger=p.ledger, runs=StageRuns(host=p.engine.host, wake_others=lambda: None), hold=lambda _: nullcontext()
+            ledger=p.ledger,
+            runs=StageRuns(host=p.engine.host, wake_others=lambda: None),
+            hold=lambda _: nullcontext(IntakeRight()),
         )
         await outlived.run_once()
         assert len(dump(path)["jobs"]) == 3

@@ -22,7 +22,7 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError
-from orchestrator.ledger import command_ledger
+from orchestrator.ledger import IntakeRight, command_ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
@@ -157,7 +157,9 @@ async def life(folder: Path, receiver: Receiver, clock: VirtualClock, killing: K
             post_hook=partial(post_notification, transport=receiver),
             environ={"HOOK": URL},
             connect=lambda found: async_creator(found, commits=killing),
-            intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held
+            intake_lock=lambda _ledger, _run, *, now: nullcontext(
+                IntakeRight()
+            ),  # a simulated crash would leave it held
             lock=lambda _ledger, *, now, doing="": nullcontext(),
         )
         request = replace(request_in(folder, 2), settings=TELLS, output=None, errors=None)

@@ -1,7 +1,7 @@
 """Whose turn it is to take in for a run, and what is left of an intake that came to no end."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import anyio
@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from orchestrator.engine.intake.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import InputError, IntakeBusyError
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.runs.runs import Run
 from tests.engine.rows import rows
 from tests.factories import SETTINGS
-from tests.ledger.ledgers import opened
+from tests.ledger.ledgers import added, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -62,6 +62,23 @@ async def test_the_same_run_given_twice_is_taken_in_one_after_the_other_and_the_
             assert await ledger.runs.counts(run.id) == {"queued": 3}
         assert await ledger.runs.counts(run.id) == {"queued": 3}
         assert await desk.names() == ["a", "b"]
+
+
+async def test_who_has_the_right_no_more_leaves_what_another_one_takes_in(tmp_path: Path) -> None:
+    class Lost(IntakeRight):
+        is_lost = True
+
+    async with opened(tmp_path / "l.db") as ledger:
+        desk = Desk(ledger)
+        async with turn_to_take_in(
+            ledger, "a", hold=lambda _: nullcontext(Lost()), say=desk.said.append, stop=desk.stop
+        ):
+            run = await ledger.runs.create(
+                name="a", service_url="https://api.example", endpoint="ep", source="-", settings=SETTINGS
+            )
+            of_another = await ledger.runs.intakes.start(run)
+            assert await added(ledger, of_another, rows(2)) == []
+        assert (await ledger.runs.intakes.accept(of_another)).new == 2
 
 
 async def test_who_waits_for_the_turn_can_be_stopped(tmp_path: Path) -> None:

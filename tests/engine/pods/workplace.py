@@ -28,6 +28,7 @@ from orchestrator.emulator.server import Emulator
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.process.heartbeat import BEAT_S
 from orchestrator.errors import NotSent, Unanswered, leading
+from orchestrator.ledger import IntakeRight
 from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
@@ -186,9 +187,9 @@ class Workplace:
 
 
 @asynccontextmanager
-async def nobody_holds(*_: object, **__: object) -> AsyncIterator[None]:
+async def nobody_holds(*_: object, **__: object) -> AsyncIterator[IntakeRight]:
     """What a process that was killed held is free; here it would not be, for the process is the test's."""
-    yield
+    yield IntakeRight()
 
 
 def is_create(request: httpx.Request) -> bool:

@@ -1,9 +1,12 @@
 """Who takes rows in for a run of a ledger on a server: one at a time, by a connection that says who it is."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.holder_text import process_name
@@ -36,7 +39,7 @@ async def test_a_run_of_a_ledger_in_another_schema_is_another_one(url: str) -> N
     await driver.execute("CREATE SCHEMA night")
     try:
         here = plain_connections(url)
-        async with server_intake_lock(here, "a"), server_intake_lock(within(here, "night"), "a"):
+        async with server_intake_lock("ledger", here, "a"), server_intake_lock("ledger", within(here, "night"), "a"):
             pass
     finally:
         await driver.execute("DROP SCHEMA night")
@@ -46,12 +49,60 @@ async def test_a_run_of_a_ledger_in_another_schema_is_another_one(url: str) -> N
 async def test_one_takes_in_for_a_run_and_another_for_another_run(url: str) -> None:
     connect = plain_connections(url)
     for _ in range(2):  # it is free at once
-        async with server_intake_lock(connect, "a'b"), server_intake_lock(connect, "c"):
+        async with server_intake_lock("ledger", connect, "a'b"), server_intake_lock("ledger", connect, "c"):
             with pytest.raises(
                 IntakeBusyError, match=rf"^{ME}.* \(reading rows\) since .* is reading rows for the run"
             ):
-                async with server_intake_lock(connect, "a'b"):
+                async with server_intake_lock("ledger", connect, "a'b"):
                     pass
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(5):
+        while not is_so():
+            await checkpoint()
+
+
+END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%(reading rows)%'"
+
+
+async def test_who_loses_its_connection_has_the_right_again_before_anybody_else(url: str) -> None:
+    connect = plain_connections(url)
+    server = await connect({}, LineBounds())
+    async with anyio.create_task_group() as beside, server_intake_lock("ledger", connect, "a") as right:
+        beside.start_soon(right.keep)
+        for _ in range(2):
+            await server.execute(f"{END_ALL} AND datname = current_database()")
+            await until(lambda: right.is_lost)
+            await until(lambda: not right.is_lost)
+            with pytest.raises(IntakeBusyError):
+                async with server_intake_lock("ledger", connect, "a"):
+                    pass
+    await server.close()
+
+
+async def test_who_comes_back_to_find_another_one_has_it_no_more(url: str) -> None:
+    connect = plain_connections(url)
+    is_away = False
+
+    async def now_and_then(settings: Settings, bounds: LineBounds) -> Any:
+        if is_away:
+            raise ConnectionRefusedError
+        return await connect(settings, bounds)
+
+    server = await connect({}, LineBounds())
+    async with server_intake_lock("ledger", now_and_then, "a") as right:
+        is_away = True
+        await server.execute(f"{END_ALL} AND datname = current_database()")
+        with anyio.move_on_after(0.5) as waited:
+            await right.keep()
+        assert waited.cancelled_caught
+        async with server_intake_lock("ledger", connect, "a"):
+            is_away = False
+            with anyio.fail_after(10):
+                await right.keep()
+            assert right.is_lost
+    await server.close()
 
 
 @pytest.mark.parametrize("doing", ["", "run captions", "run " + "x" * 200, "run café €"])
