@@ -216,6 +216,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
             "settings",
             "configuration",
             "only_rows",
+            "remembered",
             "allow_env",
             "members",
             "pods",
