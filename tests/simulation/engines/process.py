@@ -13,6 +13,7 @@ import msgspec
 from orchestrator.clock import WaryElapsedClock
 from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import IntakeRight
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.ledger.sites.server_site import ServerSite
@@ -130,9 +131,9 @@ class ServerProcess(Process):
             yield
 
     @asynccontextmanager
-    async def _server_intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[None]:
-        async with self._site(ledger).holding_intake(run, now=now):
-            yield
+    async def _server_intake_lock(self, ledger: LedgerAddress, run: str, /, *, now: int) -> AsyncIterator[IntakeRight]:
+        async with self._site(ledger).holding_intake(run, now=now) as right:
+            yield right
 
     async def _main(self, main: Callable[[Process], Awaitable[None]]) -> None:
         try:
