@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 CALL_S = 0.1
 LOCK = "BEGIN; SELECT pg_advisory_xact_lock(1)"
-BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator #%'"
+BACKENDS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'orchestrator #%'
+"""
 
 
 class Commits:
