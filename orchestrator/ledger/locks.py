@@ -37,7 +37,7 @@ async def sharing_ledger(
     is_for_run: bool = False,
 ) -> AsyncIterator["ShardOwner"]:
     """This process, or the one `here`, is one of those that work on the ledger while the block runs; `is_for_run`: for
-    one run of its own (see `LedgerSite.holder`). Where the ledger is to be brought to this program's schema first,
+    one run of its own (`ProcessKind.FOR_RUN`). Where the ledger is to be brought to this program's schema first,
     whoever works on it is waited for; `stands_by` is called with that one.
 
     Raises `LedgerBusyError` where there are too many, `UsageError` where nobody can, and `LedgerUnavailableError` where
@@ -54,7 +54,7 @@ async def sharing_ledger(
 
 @asynccontextmanager
 async def holding_intake(ledger: LedgerAddress, run: str, *, now: int) -> AsyncIterator[IntakeRight]:
-    """Makes sure that nobody else takes rows in for the run called `run` while the block runs, and its right is kept.
+    """Makes sure that nobody else takes rows in for the run called `run` while the block runs: see `IntakeRight`.
 
     Raises `IntakeBusyError`, which says who takes in.
     """
