@@ -19,6 +19,9 @@ REST_S_MAX: Final = 60.0
 """Whoever stands by looks four times a second: an hour of nothing else costs a minute."""
 
 PATIENCE_S: Final = 900.0
+TTL_S_MAX: Final = 300.0
+"""What is held is settled when its TTL is over, and a world has to come to its end while it is waited for."""
+
 DRIFT_MAX: Final = 200e-6
 
 
@@ -72,6 +75,7 @@ def engines(seed: int) -> Plan:
             plan,
             scenario="engines",
             time_scale=1.0,
+            ttl_s=min(plan.ttl_s, TTL_S_MAX),
             scaling=None,
             pods=None,
             batches=None,

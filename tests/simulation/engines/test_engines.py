@@ -6,8 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from orchestrator.core.jobs.deadlines import TTL_GRACE_US
+from orchestrator.units import SECOND_US
 from tests.postgres.databases import Databases
 from tests.simulation.checks import violated, violations
+from tests.simulation.engines.drawn import PATIENCE_S, engines
 from tests.simulation.engines.plan import Befalls, EnginesPlan, Trouble
 from tests.simulation.engines.play import EnginesPlay
 from tests.simulation.facts import Facts
@@ -86,3 +89,8 @@ def test_a_fire_that_is_missing_is_found_out(world: Facts, change: str) -> None:
 def test_no_world_with_several_engines_violates_a_promise(seed: int, databases: Databases) -> None:
     world = played("engines", seed, databases)
     assert not world.violations, "\n".join(world.lines())
+
+
+def test_what_is_held_can_be_settled_before_a_world_is_given_up() -> None:
+    held_s = [engines(seed).ttl_s + TTL_GRACE_US / SECOND_US for seed in range(200)]
+    assert max(held_s) < PATIENCE_S / 2
