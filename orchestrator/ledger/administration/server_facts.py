@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.diagnosis.server_state import OldestSnapshot, ServerState, TableState
+from orchestrator.ledger.postgres.connection import OUR_SCHEMA
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts, TableSize
 
@@ -79,13 +80,13 @@ _TABLE_STATES: Final = text(
     " EXISTS (SELECT FROM pg_options_to_table(reloptions) WHERE option_name = 'autovacuum_enabled'"
     " AND NOT option_value::boolean) AS is_left_out,"
     " coalesce(pg_stat_get_dead_tuples(oid), 0) AS dead_rows, coalesce(pg_stat_get_live_tuples(oid), 0) AS live_rows"
-    " FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'S')"
+    f" FROM pg_class WHERE relnamespace = {OUR_SCHEMA} AND relkind IN ('r', 'S')"
     " AND relname <> 'alembic_version' ORDER BY relname"
 )
 
 _OTHER_OWNER: Final = text(
     "SELECT pg_get_userbyid(relowner) FROM pg_class, pg_database WHERE relkind = 'r'"
-    " AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND datname = current_database()"
+    f" AND relnamespace = {OUR_SCHEMA} AND datname = current_database()"
     " AND NOT pg_has_role(relowner, 'USAGE') AND NOT pg_has_role(datdba, 'USAGE') LIMIT 1"
 )
 """Whoever may not sweep a table is not told so: the server passes it over."""

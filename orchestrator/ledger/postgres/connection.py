@@ -21,6 +21,9 @@ Settings = Mapping[str, str]
 Driver = Any
 """A connection of the driver's, `asyncpg.Connection`, which has no types."""
 
+OUR_SCHEMA: Final = "to_regnamespace(quote_ident(current_schema()))"
+"""That of a connection's ledger, by its number, in SQL. Unquoted, a name with capitals is none, and no lock taken."""
+
 Connect = Callable[[Settings, "LineBounds"], Awaitable[Driver]]
 """Makes one, with these settings of the server's for it; virtual time brings one of its own."""
 

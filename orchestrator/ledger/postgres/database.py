@@ -31,7 +31,7 @@ from orchestrator.ledger.database import (
 )
 from orchestrator.ledger.postgres import process_conditions as _conditions  # noqa: F401  how it says what is executed
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  the same
-from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, Settings, server_driver
+from orchestrator.ledger.postgres.connection import OUR_SCHEMA, Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon
 from orchestrator.ledger.postgres.identity.lost_commits import lost_commits, note_loss
 from orchestrator.ledger.postgres.line import Line, pool_of
@@ -80,8 +80,8 @@ _OTHERS: Final = text(
 )
 _STRUCTURE: Final = text("SELECT version_num::bigint FROM alembic_version")
 _BYTES: Final = text(
-    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
-    " WHERE relkind = 'r' AND relnamespace = to_regnamespace(current_schema())"
+    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"  # noqa: S608  text of ours
+    f" WHERE relkind = 'r' AND relnamespace = {OUR_SCHEMA}"
 )
 _PAGE_BYTES: Final = text("SELECT current_setting('block_size')::bigint")
 _SPOILED: Final = text("SELECT coalesce(checksum_failures, 0) FROM pg_stat_database WHERE datname = current_database()")

@@ -33,6 +33,7 @@ async def check_server(driver: Any, url: LedgerUrl, *, schema: str) -> None:
         )
     if found["schema"] != schema:
         raise UsageError(
-            f"{url}: there is no schema {schema} here that this role may use; make it (CREATE SCHEMA {schema}),"
-            f" grant its use, or name another one; a pooler in between has to pass search_path on"
+            f"{url}: there is no schema {schema} here that this role may use; make it"
+            f' (CREATE SCHEMA "{schema}"), grant its use, or name another one; a pooler in between'
+            " has to pass search_path on"
         )

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.database import ClashError, Company
-from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.postgres.connection import Driver, LineBounds, Settings
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.schema.job_tables import metadata
 from tests.postgres.databases import plain_connections
@@ -19,6 +19,7 @@ from tests.postgres.databases import plain_connections
 pytestmark = pytest.mark.anyio
 
 BOUNDS: Final = LineBounds(granted_s=0.02, still_s=0.1)
+NEVER_STILL: Final = BOUNDS._replace(still_s=60.0, granted_s=0.005)
 ADD: Final = text(
     "INSERT INTO counts (run_id, name, n) VALUES (1, :name, 1)"
     " ON CONFLICT (run_id, name) DO UPDATE SET n = counts.n + 1"
@@ -34,8 +35,13 @@ async def opened(url: str) -> AsyncIterator[Open]:
     """Doors of one process after the other, to the same ledger; a guest's, or those of one that may own it."""
     async with AsyncExitStack() as stack:
 
-        def door(*, is_guest: bool = False, bounds: LineBounds = BOUNDS) -> ServerDatabase:
-            database = ServerDatabase("ledger", plain_connections(url), metadata, bounds=bounds)
+        def door(
+            *, is_guest: bool = False, bounds: LineBounds = BOUNDS, schema: str = '"$user", public'
+        ) -> ServerDatabase:
+            async def connect(settings: Settings, bounds: LineBounds) -> Driver:
+                return await plain_connections(url)({"search_path": schema, **settings}, bounds)
+
+            database = ServerDatabase("ledger", connect, metadata, bounds=bounds)
             database.is_guest = is_guest
             stack.push_async_callback(database.aclose)
             return database
@@ -77,9 +83,20 @@ async def may_go_beside(one: ServerDatabase, held: Company, other: ServerDatabas
 async def test_who_writes_goes_beside_others_as_both_want_it(
     opened: Open, held: Company, holds_guest: bool, wanted: Company, wants_guest: bool, goes: bool
 ) -> None:
-    never_still = BOUNDS._replace(still_s=60.0, granted_s=0.005)
-    one, other = opened(is_guest=holds_guest), opened(is_guest=wants_guest, bounds=never_still)
+    one, other = opened(is_guest=holds_guest), opened(is_guest=wants_guest, bounds=NEVER_STILL)
     assert await may_go_beside(one, held, other, wanted) is goes
+
+
+async def test_a_ledger_in_a_schema_whose_name_has_capitals_has_its_own_lock(opened: Open) -> None:
+    async with opened().changing() as connection:
+        await connection.execute(text('CREATE SCHEMA "Night"'))
+    try:
+        one, other = (opened(schema='"Night", public', bounds=NEVER_STILL) for _ in range(2))
+        assert not await may_go_beside(one, Company.ALONE, other, Company.SHARED)
+        assert await may_go_beside(one, Company.ALONE, opened(), Company.ALONE)
+    finally:
+        async with opened().changing() as connection:
+            await connection.execute(text('DROP SCHEMA "Night"'))
 
 
 async def asleep_meanwhile(database: ServerDatabase, company: Company, act: Callable[[], Awaitable[None]]) -> None:

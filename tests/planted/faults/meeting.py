@@ -15,6 +15,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{LOCK_TESTS}::test_who_stands_still_within_a_transaction_is_ended_and_none_of_it_is_written",),
     ),
     Fault(
+        name="a ledger in a schema whose name has capitals has no lock",
+        path="orchestrator/ledger/postgres/connection.py",
+        old="to_regnamespace(quote_ident(current_schema()))",
+        new="to_regnamespace(current_schema())",
+        tests=(f"{LOCK_TESTS}::test_a_ledger_in_a_schema_whose_name_has_capitals_has_its_own_lock",),
+    ),
+    Fault(
         name="a copy is ended by who waits for it",
         path=f"{LOCK}::LedgerLock.taking",
         old="return FOR_LONG",

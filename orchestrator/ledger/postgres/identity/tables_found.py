@@ -5,13 +5,14 @@ from typing import Final, NamedTuple
 from sqlalchemy import text
 
 from orchestrator.errors import UsageError
+from orchestrator.ledger.postgres.connection import OUR_SCHEMA
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.tables import tables_version
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
 _LEDGER: Final = text(
-    "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('jobs') IS NOT NULL AS is_ledger,"
-    " (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p'))"
+    "SELECT to_regclass('alembic_version') IS NOT NULL AND to_regclass('jobs') IS NOT NULL AS is_ledger,"  # noqa: S608
+    f" (SELECT count(*) FROM pg_class WHERE relnamespace = {OUR_SCHEMA} AND relkind IN ('r', 'p'))"
     " AS tables, has_schema_privilege(current_schema(), 'CREATE') AS may_create, current_user AS role,"
     " pg_backend_pid() AS backend"
 )

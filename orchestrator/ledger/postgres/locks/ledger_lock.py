@@ -12,7 +12,7 @@ import anyio
 
 from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.database import Company
-from orchestrator.ledger.postgres.connection import Driver, LineBounds
+from orchestrator.ledger.postgres.connection import OUR_SCHEMA, Driver, LineBounds
 from orchestrator.ledger.postgres.server_errors import ADVICE, LOCK_REFUSED
 
 REFUSALS_BORNE: Final = 2
@@ -21,7 +21,7 @@ REFUSALS_BORNE: Final = 2
 REFUSALS_MAX: Final = 10
 
 # The first number is no other program's, the second no other schema's. Each is let go of with its transaction.
-_OF_SCHEMA: Final = "to_regnamespace(current_schema())::oid::int"
+_OF_SCHEMA: Final = f"{OUR_SCHEMA}::oid::int"
 _LEDGER, _GUEST, _LONG = 1869767528, 1869767529, 1869767531
 _SHARED: Final = f"pg_advisory_xact_lock_shared({_LEDGER}, {_OF_SCHEMA})"
 _ALONE: Final = f"pg_advisory_xact_lock({_LEDGER}, {_OF_SCHEMA})"
@@ -31,7 +31,7 @@ FOR_LONG: Final = f"SELECT {_ALONE}, {_FOR_LONG}"
 """What takes it `FOR_LONG`."""
 
 
-_HELD: Final = "locktype = 'advisory' AND granted AND objid = to_regnamespace(current_schema())::oid AND objsubid = 2"
+_HELD: Final = f"locktype = 'advisory' AND granted AND objid = {OUR_SCHEMA}::oid AND objsubid = 2"
 _END_THE_STILL: Final = f"""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND wait_event_type = 'Client'
