@@ -11,7 +11,7 @@ from tests.failover.machine import Machine
 from tests.failover.world import World
 from tests.postgres.proxy import AtCommit, Halt, Proxy
 
-HALTED_S_MAX: Final = 20.0
+HALTED_S_MAX: Final = 60.0
 """So soon there is a transaction in which somebody can fall silent."""
 
 CUT_EVERY_S: Final = 0.25
