@@ -258,7 +258,7 @@ class Foreground:
 
     async def _give_up(self, after_us: int) -> None:
         """Ends the run once it got nowhere for so long."""
-        await until_stalled(lambda: self._standing, after_us, self._now)
+        await until_stalled(lambda: self._standing, after_us)
         assert self._standing is not None
         self._gave_up = why_given_up(self._standing, after_us)
         if self._host.engine is not None:

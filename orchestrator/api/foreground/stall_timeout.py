@@ -16,14 +16,14 @@ LOOKS: Final = 20
 """How often to look in the time after which a run is given up: it may last longer by one part in so many."""
 
 
-async def until_stalled(look: Callable[[], ServedRun | None], after_us: int, now: Callable[[], int]) -> None:
+async def until_stalled(look: Callable[[], ServedRun | None], after_us: int) -> None:
     """Returns once what `look` finds got nowhere for `after_us` microseconds: it may be served by another process by
     then.
     """
-    timeout = StallTimeout(after_us, now())
+    timeout = StallTimeout(after_us)
     while True:
         await anyio.sleep(timeout.look_s)
-        if (standing := look()) is not None and timeout.is_over(standing, now()):
+        if (standing := look()) is not None and timeout.is_over(standing):
             return
 
 
@@ -35,11 +35,13 @@ def why_given_up(standing: ServedRun, after_us: int) -> str:
 
 
 class StallTimeout:
-    """Whether one run gets anywhere, within `us` microseconds, from `now` on."""
+    """Whether one run gets anywhere, within `us` microseconds in which this process sees how it stands."""
 
-    def __init__(self, us: int, now: int) -> None:
+    def __init__(self, us: int) -> None:
         self._us = us
-        self._since = now
+        self._at_once_us_max = max(2 * us // LOOKS, SECOND_US)
+        self._stalled_us = 0
+        self._seen_at = 0
         self._stood: tuple[object, ...] = ()
 
     @property
@@ -47,14 +49,19 @@ class StallTimeout:
         """How long to wait between two looks."""
         return self._us / LOOKS / SECOND_US
 
-    def is_over(self, standing: ServedRun, now: int) -> bool:
+    def is_over(self, standing: ServedRun) -> bool:
         """Whether the service took no job of it and none came to an end for so long, nobody having paused it.
 
-        A job that goes back and forth between here and a service that does not answer is no news.
+        A job that goes back and forth between here and a service that does not answer is no news. Where more time has
+        passed between two looks than usual, this process was asleep, or cut off: what has come of the run meanwhile it
+        has yet to find out.
         """
         count = standing.progress.count
         ended = sum(count(state.value) for state in TERMINAL)
         stands = (standing, ended, count(State.OUTSTANDING.value), count(FAILED_EXECUTIONS))
         if stands != self._stood or standing.controls.pause:
-            self._stood, self._since = stands, now
-        return now - self._since >= self._us
+            self._stood, self._stalled_us = stands, 0
+        else:
+            self._stalled_us += min(standing.seen_at - self._seen_at, self._at_once_us_max)
+        self._seen_at = standing.seen_at
+        return self._stalled_us >= self._us

@@ -92,6 +92,11 @@ class ServedRun(ABC):
         """There are jobs that no step has told of."""
 
     @property
+    def seen_at(self) -> int:
+        """When it stood as it does here, as far as this process knows (microseconds UTC)."""
+        return self.progress.clock.now()
+
+    @property
     def of_run(self) -> RunReport:
         """What that process says of the run."""
         return self.reports(only=self.run.id).of(self.run.id)

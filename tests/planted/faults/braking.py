@@ -8,6 +8,7 @@ COSTS = "tests/core/gates/test_costs.py::"
 DIAGNOSIS = "tests/core/diagnosis/test_run_rules.py::"
 COMMAND = "tests/api/inspect/test_brakes_command.py::"
 FLOWS = "tests/api/flows/test_braked_flows.py::"
+STALLED = "tests/api/foreground/test_stall_timeout.py::"
 ENGINE = "tests/engine/sending/test_served_brakes.py::"
 
 FAULTS: tuple[Fault, ...] = (
@@ -261,5 +262,26 @@ FAULTS: tuple[Fault, ...] = (
             BREAKER + "test_a_success_half_opens_it_once_it_has_paused_and_none_of_before",
             ENGINE + "test_where_most_rows_fail_it_pauses_each_time_it_trips",
         ),
+    ),
+    Fault(
+        name="a run is given up for the time in which nobody knew how it stood",
+        path="orchestrator/api/hosting/follower.py::FollowedRun.seen_at",
+        old="return self._seen_at",
+        new="return self.ledger.now()",
+        tests=(STALLED + "test_a_run_that_goes_well_elsewhere_is_not_given_up_by_who_was_cut_off_meanwhile",),
+    ),
+    Fault(
+        name="a run is given up for the time in which the machine was asleep",
+        path="orchestrator/api/foreground/stall_timeout.py::StallTimeout.is_over",
+        old="self._stalled_us += min(standing.seen_at - self._seen_at, self._at_once_us_max)",
+        new="self._stalled_us += standing.seen_at - self._seen_at",
+        tests=(STALLED + "test_what_a_machine_slept_through_does_not_count_for_a_run_that_it_serves",),
+    ),
+    Fault(
+        name="a run that is followed counts as seen only where something was written",
+        path="orchestrator/api/hosting/follower.py::FollowedRun.serve",
+        old="if version != known:\n    known = version\n    await self.look()\nself._seen_at = asked_at",
+        new="if version != known:\n    known = version\n    await self.look()\n    self._seen_at = asked_at",
+        tests=(STALLED + "test_a_run_that_gets_nowhere_elsewhere_is_given_up_although_nobody_writes_anything",),
     ),
 )
