@@ -36,10 +36,15 @@ def call_machine(name: str) -> None:
     _HERE.called = name
 
 
+def machine_name() -> str:
+    """What people know this machine by."""
+    return _HERE.name
+
+
 def process_name(doing: str = "") -> str:
     """What people find this process by, and what it does, if that is told: `orchestrator serve`."""
     what = doing.removeprefix(OURS).strip()
-    return f"process {os.getpid()} on {_HERE.name}" + (f" ({what})" if what else "")
+    return f"process {os.getpid()} on {machine_name()}" + (f" ({what})" if what else "")
 
 
 def since_then(who: str, at: int) -> str:

@@ -481,6 +481,9 @@ class RunSettings(SaveSettings, frozen=True, kw_only=True):
     files_at: int = 0
     """When these two were named (microseconds UTC): of several runs that name one file, it is the latest's."""
 
+    files_on: str = ""
+    """The name of the machine whose files they are, where several share the ledger; empty: of each that looks."""
+
     cli_defaults: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict, name="told")
     """What the last command had set of its process, as texts by key (`api.runs.run_defaults`)."""
 

@@ -224,7 +224,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         PlanFigures: names_of(PlanFigures),
         PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings)
-        - {"policy", "output", "errors", "files_at", "cli_defaults"}  # what is remembered
+        - {"policy", "output", "errors", "files_at", "files_on", "cli_defaults"}  # what is remembered
         - {"takes_over"}  # of stages only
         - {"members", "former_members", "pod_template"}  # which follow from the endpoint
         - {"is_probe"},  # and from what is planned

@@ -70,7 +70,7 @@ def remembered(first: RunRequest, next_one: RunRequest) -> RunRequest:
     """`next_one`, with what the run remembers of `first`."""
     run = run_of(first, RunSettings())
     return as_before(
-        next_one, msgspec.structs.replace(run, settings=settings_of(run, first, is_stage=False, now=1))
+        next_one, msgspec.structs.replace(run, settings=settings_of(run, first, is_stage=False, now=1, machine="here"))
     ).request
 
 
@@ -92,14 +92,14 @@ def run_of(request: RunRequest, settings: RunSettings) -> Run:
 def test_what_only_a_stage_can_say_stays_when_its_run_is_given_other_settings() -> None:
     request = requested("run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
     of_stage = RunSettings(reuse=Reuse(young_us=1, version="2"), takes_over=3)
-    found = settings_of(run_of(request, of_stage), request, is_stage=True, now=1)
+    found = settings_of(run_of(request, of_stage), request, is_stage=True, now=1, machine="here")
     assert (found.max_attempts, found.reuse, found.takes_over) == (7, of_stage.reuse, 3)
 
 
 def test_what_others_change_after_a_run_was_asked_what_it_remembers_stays() -> None:
     request = requested("run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
     found = as_before(request, run_of(request, RunSettings(priority=1))).request
-    settings = settings_of(run_of(request, RunSettings(priority=5)), found, is_stage=False, now=1)
+    settings = settings_of(run_of(request, RunSettings(priority=5)), found, is_stage=False, now=1, machine="here")
     assert (settings.max_attempts, settings.priority) == (7, 5)
 
 

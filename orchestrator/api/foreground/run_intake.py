@@ -86,7 +86,8 @@ class RunIntake:
                 f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"
             )
         is_stage = await ledger.flows.part(run.id) is not None
-        return run, settings_of(run, request, is_stage=is_stage, now=ledger.now())
+        machine = self._dependencies.machine()
+        return run, settings_of(run, request, is_stage=is_stage, now=ledger.now(), machine=machine)
 
     async def take_in(
         self,

@@ -30,10 +30,24 @@ ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
 
 
-def owner_of(path: Location, known: Sequence[Run], run: Run | None, ledger: LedgerAddress) -> Run | None:
-    """Which run has written to `path` last, as far as the ledger knows; of two, `run`."""
-    owners = [each for each in known if any(same_file(path, file) for file in _files_of(each, path, ledger))]
+def owner_of(
+    path: Location, known: Sequence[Run], run: Run | None, ledger: LedgerAddress, *, machine: str | None
+) -> Run | None:
+    """Which run has written to `path` of that `machine` last, as far as the ledger knows; of two, `run`. Without a
+    machine: to `path` of whichever.
+    """
+    owners = [
+        each
+        for each in known
+        if (machine is None or _is_there(path, each, machine))
+        and any(same_file(path, file) for file in _files_of(each, path, ledger))
+    ]
     return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
+
+
+def _is_there(path: Location, run: Run, machine: str) -> bool:
+    """Whether the `path` of a run means the same on `machine`: on the disk of another it is another file."""
+    return isinstance(path, ObjectUrl) or run.settings.files_on in ("", machine)
 
 
 def is_input(path: Location, run: Run) -> bool:
@@ -75,7 +89,7 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Location, s
         if is_stream(path) or not await to_thread.run_sync(holds_data, path, abandon_on_cancel=True):
             continue
         known = await ledger.runs.all() if known is None else known
-        owner = owner_of(path, known, None, ledger.address)
+        owner = owner_of(path, known, None, ledger.address, machine=None)  # whoever has the flows has their files
         if owner is None:
             others = [each for each in await ledger.flows.latest(2, pipeline=flow.pipeline) if each.id != flow.id]
             if placeholders(named) or not others:

@@ -63,23 +63,23 @@ async def recall(request: RunRequest, dependencies: Dependencies) -> RememberedR
     """
     path = request.ledger
     if not await is_made(path, connect=dependencies.connect_to(path)):
-        await _check_outputs([], None, request)
+        await _check_outputs([], None, request, dependencies.machine())
         return RememberedRequest(request)
     try:
         async with read_ledger(path, clock=dependencies.clock, connect=dependencies.connect_to(path)) as ledger:
-            return await _recall(ledger, request)
+            return await _recall(ledger, request, dependencies.machine())
     except LedgerBusyError:  # an older program works with it, and nothing will be done while it does
         return RememberedRequest(request)
 
 
-async def _recall(ledger: Ledger, request: RunRequest) -> RememberedRequest:
+async def _recall(ledger: Ledger, request: RunRequest, machine: str) -> RememberedRequest:
     known = await ledger.runs.all()
     if request.source is None:
         run: Run | None = await run_named(ledger, request.name, not_accepted=True)
     else:
         run = next((run for run in known if run.name == request.name), None)
     recalled = RememberedRequest(request) if run is None else as_before(request, run)
-    await _check_outputs(known, run, recalled.request)
+    await _check_outputs(known, run, recalled.request, machine)
     return recalled
 
 
@@ -179,12 +179,14 @@ def process_defaults(request: RunRequest, run: Run) -> Mapping[str, tuple[str, .
 # --- whose a file is
 
 
-async def _check_outputs(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
-    await asked_about(lambda: _check_files(known, run, request), request.output, request.errors)
+async def _check_outputs(known: Sequence[Run], run: Run | None, request: RunRequest, machine: str) -> None:
+    await asked_about(lambda: _check_files(known, run, request, machine), request.output, request.errors)
 
 
-def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
-    """Raises `UsageError` where an output cannot be written as it is to be, or would destroy what is not this run's."""
+def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest, machine: str) -> None:
+    """Raises `UsageError` where an output cannot be written as it is to be, or would destroy what is not this run's, or
+    was written on another machine than this one.
+    """
     if request.output is not None and request.errors is not None:
         forms_of(request.output, request.errors, request.writing, request.include)
     elif request.configuration is not None:
@@ -194,14 +196,25 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
             raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
         if is_stream(path) or not holds_data(path):
             continue
-        owner = owner_of(path, known, run, request.ledger)
+        owner = owner_of(path, known, run, request.ledger, machine=machine)
         if owner is not None and owner != run:
             raise written_by_other(path, owner)
         if owner is None and not request.overwrite:
+            elsewhere = owner_of(path, known, run, request.ledger, machine=None)
             raise UsageError(
-                f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
-                f" add {run_request.OVERWRITE}"
+                f"{path}: this file is there already, and {_who_has_not(elsewhere, machine)}; write to another, or add"
+                f" {run_request.OVERWRITE}"
             )
+
+
+def _who_has_not(elsewhere: Run | None, machine: str) -> str:
+    """That nobody known has written a file of this machine, whose name a run may have given to one of another."""
+    if elsewhere is None:
+        return "no run of this ledger has written it"
+    return (
+        f"the run {elsewhere.name!r} of this ledger has written one of this name on {elsewhere.settings.files_on}, not"
+        f" on {machine}"
+    )
 
 
 def _check_has_output(configuration: Configuration) -> None:

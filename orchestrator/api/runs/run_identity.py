@@ -21,7 +21,7 @@ from orchestrator.ledger import Ledger, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request, run_settings
-from orchestrator.settings.addresses.ledger_address import may_exist
+from orchestrator.settings.addresses.ledger_address import LedgerUrl, may_exist
 from orchestrator.settings.connection_settings import place_for
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -179,10 +179,10 @@ def _other_name_advice(request: RunRequest) -> str:
     return going_on if request.source is None else f"give this one another name with {run_request.NAME}, or {going_on}"
 
 
-def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> RunSettings:
-    """The settings from now on, with the files that `request` names; if none, or streams, those of before stay. So does
-    what no command can say: what a stage of a flow (`is_stage`) takes over from the time before, and which results it
-    reuses.
+def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int, machine: str) -> RunSettings:
+    """The settings from now on, with the files that `request` names, on that `machine`; if none, or streams, those of
+    before stay. So does what no command can say: what a stage of a flow (`is_stage`) takes over from the time before,
+    and which results it reuses. Its files are where all machines have them.
     """
     before, given = run.settings, request.settings
     if given is not None and request.remembered is not None:
@@ -200,9 +200,14 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> R
         settings = msgspec.structs.replace(settings, reuse=before.reuse)
     output, errors = request.output, request.errors
     if output is None or errors is None or is_stream(output):
-        return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)
+        return msgspec.structs.replace(
+            settings, output=before.output, errors=before.errors, files_at=before.files_at, files_on=before.files_on
+        )
     beside = None if is_stream(errors) else str(errors.absolute())
-    return msgspec.structs.replace(settings, output=str(output.absolute()), errors=beside, files_at=now)
+    files_on = machine if isinstance(request.ledger, LedgerUrl) and not is_stage else ""
+    return msgspec.structs.replace(
+        settings, output=str(output.absolute()), errors=beside, files_at=now, files_on=files_on
+    )
 
 
 async def check_not_local(run: Run, ledger: Ledger) -> None:

@@ -22,6 +22,7 @@ from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, IntakeRight, holding_intake, holding_ledger, this_boot
 from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
+from orchestrator.ledger.holder_text import machine_name
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.command_names import command
@@ -137,6 +138,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     intake_lock: HoldIntake = holding_intake
     here: "ThisProcess | None" = None
     """The process that works on ledgers on servers, which `lock` holds; None: the one in which this runs."""
+
+    machine: Callable[[], str] = machine_name
+    """What the machine is called whose files are read and written here."""
 
     boot: Boot = this_boot
     open_files: Callable[[], int] = open_files_allowed

@@ -132,6 +132,7 @@ class Site:
             service=client,
             connect=lambda _: self._connect,
             here=here,
+            machine=lambda: name,
             intake_lock=intake_lock,
             post_hook=partial(post_notification, transport=httpx.MockTransport(hear)),
             open_files=lambda: 4_096,

@@ -58,10 +58,10 @@ async def test_a_flow_does_not_replace_what_its_pipeline_has_not_written(tmp_pat
     ],
 )
 async def test_whose_an_object_is_no_store_is_asked(tmp_path: Path, url: str, is_its: bool) -> None:
-    settings = RunSettings(output="s3://bucket/out.jsonl", cli_defaults={"split": ("100",)})
+    settings = RunSettings(output="s3://bucket/out.jsonl", files_on="a", cli_defaults={"split": ("100",)})
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, settings=settings)
-        assert owner_of(ObjectUrl(url), [run], None, ledger.address) == (run if is_its else None)
+        assert owner_of(ObjectUrl(url), [run], None, ledger.address, machine="b") == (run if is_its else None)
 
 
 class Meddling(Silence):

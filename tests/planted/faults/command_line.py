@@ -302,7 +302,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a resume forgets where the files are",
         path="orchestrator/api/foreground/run_intake.py::RunIntake.found",
-        old="return run, settings_of(run, request, is_stage=is_stage, now=ledger.now())",
+        old="return run, settings_of(run, request, is_stage=is_stage, now=ledger.now(), machine=machine)",
         new="return run, request.settings or run.settings",
         tests=("tests/system/test_resume.py::test_a_resume_that_names_no_files_writes_to_those_of_before",),
     ),

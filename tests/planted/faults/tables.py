@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 _OUTPUTS = "tests/formats/output/test_writers.py"
+_MACHINES = "tests/api/hosting/test_files_of_machines.py"
 _BOUNDS = "tests/formats/templates/test_bounds.py"
 _CORRECTED = "tests/engine/intake/test_corrected_input.py"
 
@@ -168,5 +169,33 @@ FAULTS: tuple[Fault, ...] = (
         old='version=f"once in run {run}")',
         new='version="once")',
         tests=("tests/engine/sending/test_once.py::test_rows_with_the_same_input_are_sent_once",),
+    ),
+    Fault(
+        name="a file of the same name on another machine is taken for the run's",
+        path="orchestrator/api/runs/file_owners.py::_is_there",
+        old='return isinstance(path, ObjectUrl) or run.settings.files_on in ("", machine)',
+        new="return True",
+        tests=(f"{_MACHINES}::test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s",),
+    ),
+    Fault(
+        name="nobody notes on which machine the files of a run are",
+        path="orchestrator/api/runs/run_identity.py::settings_of",
+        old='files_on = machine if isinstance(request.ledger, LedgerUrl) and not is_stage else ""',
+        new='files_on = ""',
+        tests=(f"{_MACHINES}::test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s",),
+    ),
+    Fault(
+        name="what a run wrote before machines were noted is nobody's",
+        path="orchestrator/api/runs/file_owners.py::_is_there",
+        old='run.settings.files_on in ("", machine)',
+        new="run.settings.files_on == machine",
+        tests=(f"{_MACHINES}::test_what_was_written_before_machines_were_noted_is_the_run_s_wherever_somebody_looks",),
+    ),
+    Fault(
+        name="an object is another one on another machine",
+        path="orchestrator/api/runs/file_owners.py::_is_there",
+        old="isinstance(path, ObjectUrl) or",
+        new="",
+        tests=("tests/api/runs/test_file_owners.py::test_whose_an_object_is_no_store_is_asked",),
     ),
 )
