@@ -207,7 +207,7 @@ class Host:
         files = LocalFiles(
             ledger=engine.ledger,
             connection=self.connection,
-            dependencies=self.dependencies,
+            dependencies=self.dependencies.with_clock(engine.ledger.clock),
             console=self.console,
             webhook_bytes=lambda: engine.process.listener.url_bytes,
             scrub=engine.endpoints.secrets.scrub,

@@ -70,7 +70,7 @@ class LedgerAlarm:
 
     async def _tell(self, name: str, news: str, why: str, since: int) -> bool:
         """Whether somebody has taken it."""
-        target, given = self.connection.targets[name], self.dependencies
+        target, given = self.connection.targets[name], self.dependencies.with_clock(self.ledger.clock)
         data = {"ledger": self.ledger.address.name, "why": why, "since": iso(since), "commands": []}
         body = msgspec.json.encode({"type": f"ledger.{news}", "timestamp": iso(given.clock.now()), "data": data})
         of = f"ledger {news} {since}"

@@ -39,7 +39,7 @@ class OutsideSender:
         """One that knows the targets of `connection`, and keeps what is secret out, as far as this process knows it."""
         names = await ledger.jobs.claims.secret_names_known() | secret_variables(connection)
         scrubber = SecretScrubber(lambda: names, dependencies.environ, warn=_say_nothing)
-        sender = MessageSender(ledger.address, connection, dependencies)
+        sender = MessageSender(ledger.address, connection, dependencies.with_clock(ledger.clock))
         return cls(ledger=ledger, sender=sender, dependencies=dependencies, scrub=scrubber.scrub)
 
     async def of_runs(self, messages: Sequence[RunMessage], *, claimed_until: int | None = None) -> list[Delivery]:

@@ -84,6 +84,9 @@ class Site:
         self.told = list[Any]()
         """What was posted to whoever wants to hear of runs."""
 
+        self.told_at = list[int]()
+        """When whoever posted it said that it was (s)."""
+
         self.heard_s = 0.0
         """How long they take to answer."""
 
@@ -98,6 +101,9 @@ class Site:
         self._owners_lines = list[Any]()
         self.on_owners_line: Callable[[Any], None] = lambda _: None
         """What happens to one as soon as it is there."""
+
+        self.clocks: dict[str, Clock] = {}
+        """Clocks of machines, by their names, where they are not right."""
 
         self.environ: dict[str, Mapping[str, str]] = {}
         """What is set on machines, by their names."""
@@ -122,12 +128,13 @@ class Site:
 
         async def hear(request: httpx.Request) -> httpx.Response:
             self.told.append(json.loads(request.content))
+            self.told_at.append(int(request.headers["webhook-timestamp"]))
             await anyio.sleep(self.heard_s)
             return httpx.Response(204)
 
         transport, here = self.service.transport(), on_virtual_time(mark=f" #{name}")
         return Dependencies(
-            clock=self.clock,
+            clock=self.clocks.get(name, self.clock),
             environ=self.environ.get(name, {}),
             service=client,
             connect=lambda _: self._connect,

@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.errors import UsageError
@@ -10,7 +11,7 @@ from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.settings.words_and_defaults import Pinned
-from orchestrator.units import SECOND_US
+from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
 from tests.postgres.ledgers import waited_for
 from tests.postgres.owners import declares_dead, takes
@@ -99,6 +100,21 @@ async def test_whoever_wants_to_hear_of_it_is_told_of_its_end_before_it_ends(sit
     async with site.running("a", ONE, notify=TOLD) as running:
         await running.ended.wait()
     assert [told["type"] for told in site.told] == ["run.done"]
+
+
+async def test_whoever_hears_of_it_is_told_the_time_of_the_server_by_a_machine_whose_clock_is_wrong(site: Site) -> None:
+    began_at, right = SystemClock().now(), site.clock
+
+    def wall_ns() -> int:
+        return 1_000 * (right.now() + HOUR_US)
+
+    right.jump(began_at - right.now())
+    site.clocks["a"] = SystemClock(wall_ns=wall_ns, monotonic_ns=wall_ns, elapsed=right.now)
+    async with site.running("a", ONE, notify=TOLD) as running:
+        await running.ended.wait()
+    assert running.error is None
+    [told_at] = site.told_at
+    assert abs(told_at - began_at / SECOND_US) < 10 * MINUTE_US / SECOND_US
 
 
 async def test_what_cannot_be_judged_here_is_refused_before_anything_is_sent(site: Site) -> None:

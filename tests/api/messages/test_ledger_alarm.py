@@ -14,6 +14,7 @@ from orchestrator.api.foreground.serve import serve
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.messages.ledger_alarm import AGAIN_S, TELL_DELAY_S, LedgerAlarm
 from orchestrator.client.http.posts import post_notification
+from orchestrator.core.pipelines.notifications import iso
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
@@ -21,11 +22,12 @@ from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import HOUR_US, SECOND_US
 from tests.api.desk import desk
 from tests.api.flows.test_notifications import Receiver
 from tests.ledger.full_disk import full_disk
 from tests.ledger.ledgers import opened
-from tests.simulation.clock import VirtualClock
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.world import URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -36,8 +38,10 @@ ENVIRON = {"HOOK": "https://hooks.example/ops"}
 
 
 @asynccontextmanager
-async def alarmed(path: Path, receiver: Receiver, warnings: list[str]) -> AsyncIterator[Ledger]:
-    """A ledger that a process waits for whose alarm is on, with two targets of which one asks for it."""
+async def alarmed(path: Path, receiver: Receiver, warnings: list[str], *, is_fast_us: int = 0) -> AsyncIterator[Ledger]:
+    """A ledger that a process waits for whose alarm is on, with two targets of which one asks for it. The clock of its
+    machine is fast by so much.
+    """
     clock = VirtualClock()
     async with opened(path, clock=clock) as ledger, anyio.create_task_group() as tasks:
         ledger.patience.seconds = math.inf
@@ -45,7 +49,9 @@ async def alarmed(path: Path, receiver: Receiver, warnings: list[str]) -> AsyncI
             ledger=ledger,
             connection=ConnectionSettings(targets={"ops": HOOK, "others": OTHER}),
             dependencies=Dependencies(
-                clock=clock, environ=ENVIRON, post_hook=partial(post_notification, transport=receiver)
+                clock=VirtualClock(epoch_at=EPOCH_AT + is_fast_us),
+                environ=ENVIRON,
+                post_hook=partial(post_notification, transport=receiver),
             ),
             warn=warnings.append,
         )
@@ -85,6 +91,15 @@ async def test_who_asks_for_it_is_told_after_a_minute_and_once_it_is_over(tmp_pa
         await full_for(ledger, 600)
         await anyio.sleep(60)
         assert len(receiver.bodies) == 4, "the next time is another one"
+
+
+async def test_what_is_told_has_the_time_of_the_ledger(tmp_path: Path) -> None:
+    receiver = Receiver()
+    async with alarmed(tmp_path / "l.db", receiver, [], is_fast_us=HOUR_US) as ledger:
+        await full_for(ledger, 600)
+        await anyio.sleep(60)
+        assert [each["timestamp"] < iso(ledger.now()) for each in receiver.bodies] == [True, True]
+    assert abs(int(receiver.got[0].headers["webhook-timestamp"]) - EPOCH_AT // SECOND_US - TELL_DELAY_S) < 30
 
 
 async def test_who_cannot_be_told_is_tried_again(tmp_path: Path) -> None:

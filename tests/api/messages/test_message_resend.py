@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.api.messages.message_lists import message_page, messages_list
 from orchestrator.api.messages.message_resend import resend_message, resend_now
+from orchestrator.api.messages.outside_sender import OutsideSender
 from orchestrator.client.http.posts import post_notification
 from orchestrator.core.pipelines.run_messages import RunNews
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -17,11 +18,12 @@ from orchestrator.ledger import Ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.flows import MessageStanding
 from tests.api.flows.test_notifications import Receiver
 from tests.dashboard.harness import dashboard
 from tests.ledger.ledgers import a_run, opened
-from tests.simulation.clock import VirtualClock
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -67,6 +69,18 @@ async def test_a_message_is_sent_again_by_who_asks_where_nobody_works_and_under_
     for wrong in ("r2", "p1", "x", "1"):
         with pytest.raises(UsageError, match="there is no message"):
             await resend_message(path, wrong, around(clock, receiver))
+
+
+async def test_what_is_sent_from_outside_has_the_time_of_the_ledger(tmp_path: Path) -> None:
+    clock, receiver = VirtualClock(), Receiver()
+    fast = VirtualClock(epoch_at=EPOCH_AT + HOUR_US)
+    async with opened(tmp_path / "l.db", clock=clock) as ledger:
+        await owing(ledger, None)
+        sender = await OutsideSender.of(ledger, CONNECTION, around(fast, receiver))
+        await sender.of_runs(await ledger.flows.run_outbox.page(None, 9, waiting=True))
+        now_s = ledger.now() // SECOND_US
+    [sent] = receiver.got
+    assert abs(int(sent.headers["webhook-timestamp"]) - now_s) < 2
 
 
 async def test_pages_go_on_where_the_one_before_ended_and_say_what_waits(tmp_path: Path) -> None:

@@ -146,4 +146,27 @@ FAULTS: tuple[Fault, ...] = (
         ),
         worlds=("chunks", 35, 1),
     ),
+    Fault(
+        name="a message has the time of the machine that sends it",
+        path="orchestrator/api/hosting/host.py::Host.begin",
+        old="dependencies=self.dependencies.with_clock(engine.ledger.clock),",
+        new="dependencies=self.dependencies,",
+        tests=(
+            "tests/api/hosting/test_run_share.py::test_whoever_hears_of_it_is_told_the_time_of_the_server_by_a_machine_whose_clock_is_wrong",
+        ),
+    ),
+    Fault(
+        name="a message that is sent from outside has the time of the machine that sends it",
+        path="orchestrator/api/messages/outside_sender.py::OutsideSender.of",
+        old="dependencies.with_clock(ledger.clock)",
+        new="dependencies",
+        tests=("tests/api/messages/test_message_resend.py::test_what_is_sent_from_outside_has_the_time_of_the_ledger",),
+    ),
+    Fault(
+        name="that the ledger is away is told with the time of the machine",
+        path="orchestrator/api/messages/ledger_alarm.py::LedgerAlarm._tell",
+        old="self.dependencies.with_clock(self.ledger.clock)",
+        new="self.dependencies",
+        tests=("tests/api/messages/test_ledger_alarm.py::test_what_is_told_has_the_time_of_the_ledger",),
+    ),
 )
