@@ -333,8 +333,8 @@ class RunSettings(SaveSettings, frozen=True, kw_only=True):
             "give-up-after",
             job_parsers.duration(job_parsers.check_second_or_more),
             "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its"
-            " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count, nor time in"
-            " which this process was asleep or cut off from the ledger.",
+            " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count, nor time"
+            " in which this process was asleep or cut off from the ledger.",
             default="however long",
         ),
     ] = None

@@ -8,12 +8,14 @@ import msgspec
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.outcomes.output_places import check_outputs
 from orchestrator.api.outcomes.result_files import write_files
+from orchestrator.api.runs.file_owners import is_path_of
 from orchestrator.api.runs.process_commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.formats.output.writers import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.holder_text import machine_name
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_request
@@ -106,4 +108,11 @@ def _files(run: Run, output: Location | None, errors: Location | None) -> tuple[
         return output, errors or errors_for(output)
     if run.settings.output is None or run.settings.errors is None:
         raise UsageError(f"{run.name} was never written to files; name one for its results with {run_request.OUTPUT}")
-    return location_of(run.settings.output), errors or location_of(run.settings.errors)
+    known = location_of(run.settings.output), location_of(run.settings.errors)
+    here = machine_name()
+    if not all(is_path_of(path, run, here) for path in known[: 1 if errors else 2]):
+        raise UsageError(
+            f"{run.name} was written last to {known[0]} on {run.settings.files_on}, and this is {here}; name a file for"
+            f" its results with {run_request.OUTPUT}"
+        )
+    return known[0], errors or known[1]

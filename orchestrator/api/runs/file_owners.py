@@ -39,14 +39,14 @@ def owner_of(
     owners = [
         each
         for each in known
-        if (machine is None or _is_there(path, each, machine))
+        if (machine is None or is_path_of(path, each, machine))
         and any(same_file(path, file) for file in _files_of(each, path, ledger))
     ]
     return max(owners, key=lambda each: (each.settings.files_at, each == run), default=None)
 
 
-def _is_there(path: Location, run: Run, machine: str) -> bool:
-    """Whether the `path` of a run means the same on `machine`: on the disk of another it is another file."""
+def is_path_of(path: Location, run: Run, machine: str) -> bool:
+    """Whether the `path` that a run was written to means that file on `machine`: on another one it is another file."""
     return isinstance(path, ObjectUrl) or run.settings.files_on in ("", machine)
 
 

@@ -91,6 +91,15 @@ def test_a_run_is_exported_to_files_that_are_named_or_known(tmp_path: Path) -> N
     assert anyio.run(export_run, a_ledger(folder, known), "night", None, None).errors == str(folder / "e")
 
 
+def test_an_export_goes_to_no_file_of_another_machine(tmp_path: Path) -> None:
+    there = RunSettings(output=str(tmp_path / "o"), errors=str(tmp_path / "e"), files_on="elsewhere")
+    ledger = a_ledger(tmp_path, there)
+    with pytest.raises(UsageError, match=r"night was written last to .*/o on elsewhere, and this is .* --output"):
+        anyio.run(export_run, ledger, "night", None, None)
+    assert not (tmp_path / "o").exists()
+    assert anyio.run(export_run, ledger, "night", tmp_path / "o", None).results == 1
+
+
 def test_who_follows_a_run_goes_on_under_its_new_name_and_is_told_when_it_is_deleted(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path)
 

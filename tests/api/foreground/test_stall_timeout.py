@@ -56,12 +56,12 @@ class Scene:
         self.theirs = theirs
         self.own = own
         self.followed = followed
-        self.given_up_s: float | None = None
+        self.given_up_s = list[float]()
         self._job = 0
 
     async def give_up(self) -> None:
         await until_stalled(lambda: self.followed, MINUTE_US)
-        self.given_up_s = anyio.current_time()
+        self.given_up_s.append(anyio.current_time())
 
     async def goes_on(self, jobs: int) -> None:
         """So many jobs of it end, one after the other."""
@@ -92,21 +92,19 @@ async def test_a_run_that_goes_well_elsewhere_is_not_given_up_by_who_was_cut_off
         await scene.goes_on(2)
         scene.own.cut()
         await scene.goes_on(8)
-        assert scene.given_up_s is None, "nobody knows how it stands"
+        assert scene.given_up_s == [], "nobody knows how it stands"
         scene.own.mend()
         await scene.goes_on(2)
-        assert scene.given_up_s is None
+        assert scene.given_up_s == []
         stood_s = anyio.current_time()
         await anyio.sleep(2 * MINUTE_US / SECOND_US)
-        assert scene.given_up_s is not None, "from now on it gets nowhere, and that is seen"
-        assert 55 <= scene.given_up_s - stood_s < 70
+        assert [55 <= at_s - stood_s < 70 for at_s in scene.given_up_s] == [True], "it gets nowhere, and that is seen"
 
 
 async def test_a_run_that_gets_nowhere_elsewhere_is_given_up_although_nobody_writes_anything(tmp_path: Path) -> None:
     async with scene_in(tmp_path) as scene:
         await anyio.sleep(2 * MINUTE_US / SECOND_US)
-        assert scene.given_up_s is not None
-        assert 55 <= scene.given_up_s < 70
+        assert [55 <= at_s < 70 for at_s in scene.given_up_s] == [True]
 
 
 async def test_what_a_machine_slept_through_does_not_count_for_a_run_that_it_serves(tmp_path: Path) -> None:
