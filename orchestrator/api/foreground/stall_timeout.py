@@ -41,7 +41,7 @@ class StallTimeout:
         self._us = us
         self._at_once_us_max = max(2 * us // LOOKS, SECOND_US)
         self._stalled_us = 0
-        self._seen_at = 0
+        self._refreshed_at = 0
         self._stood: tuple[object, ...] = ()
 
     @property
@@ -62,6 +62,6 @@ class StallTimeout:
         if stands != self._stood or standing.controls.pause:
             self._stood, self._stalled_us = stands, 0
         else:
-            self._stalled_us += min(standing.seen_at - self._seen_at, self._at_once_us_max)
-        self._seen_at = standing.seen_at
+            self._stalled_us += min(standing.refreshed_at - self._refreshed_at, self._at_once_us_max)
+        self._refreshed_at = standing.refreshed_at
         return self._stalled_us >= self._us

@@ -57,7 +57,7 @@ class FollowedRun(RunElsewhere):
         super().__init__(ledger, run)
         self._console = console
         self._silent_advice = silent
-        self._seen_at = self._heard_at = ledger.now()
+        self._refreshed_at = self._heard_at = ledger.now()
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
         self._commands_before: AskedCommands | None = None
@@ -81,9 +81,9 @@ class FollowedRun(RunElsewhere):
         return totals(self.report) - self._sent_before
 
     @property
-    def seen_at(self) -> int:
+    def refreshed_at(self) -> int:
         """When it stood as it does here: when the ledger was last asked what has changed, and has answered."""
-        return self._seen_at
+        return self._refreshed_at
 
     async def serve(self) -> None:
         """Keeps it up to date until cancelled. Raises `StorageError` where the ledger is lost."""
@@ -95,7 +95,7 @@ class FollowedRun(RunElsewhere):
             if version != known:
                 known = version
                 await self.look()
-            self._seen_at = asked_at
+            self._refreshed_at = asked_at
             await self._look_at_holder()
             await anyio.sleep(LOOK_S)
 

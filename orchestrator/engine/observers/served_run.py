@@ -92,7 +92,7 @@ class ServedRun(ABC):
         """There are jobs that no step has told of."""
 
     @property
-    def seen_at(self) -> int:
+    def refreshed_at(self) -> int:
         """When it stood as it does here, as far as this process knows (microseconds UTC)."""
         return self.progress.clock.now()
 
