@@ -12,11 +12,12 @@ from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from tests.api.hosting.site import JOBS, ONE, Site
+from tests.api.hosting.site import ONE, Site
 from tests.simulation.world import URL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
+JOBS = 3
 THEIRS = b"somebody's, of ten years\n"
 
 
@@ -61,7 +62,6 @@ async def test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s(site:
     errors_for(out).unlink()
     await run(resume, dependencies=site.dependencies("b"))
     assert out.read_bytes() == own
-    await run(resume, dependencies=site.dependencies("b"))
     with pytest.raises(UsageError, match="on b, not on a; write to another"):
         await run(resume, dependencies=site.dependencies("a"))
 
