@@ -10,7 +10,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.errors import IntakeBusyError, StorageError
+from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.holder_text import process_name, since_then
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, watch_over
 from orchestrator.ledger.postgres.database import BACKEND, END_BACKEND
@@ -66,6 +66,8 @@ class ServerIntakeLock(IntakeRight):
                 raise
         self._driver, self._lost = driver, anyio.Event()
         driver.add_termination_listener(self._on_end)
+        if self._is_let_go:  # meanwhile: what was let go of then was the connection before this one
+            await self.let_go()
 
     async def _lock(self, driver: Driver) -> None:
         watch_over(driver)
@@ -90,7 +92,7 @@ class ServerIntakeLock(IntakeRight):
                 refused = 0
             except IntakeBusyError:
                 refused += 1
-            except StorageError as error:
+            except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.debug("the right to take in for %s is lost: %s", self._run, error)
             if self.is_lost:
                 await anyio.sleep(AGAIN_S)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from orchestrator.errors import IntakeBusyError
+from orchestrator.errors import IntakeBusyError, UsageError
 from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.postgres.connection import Connect, LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import (
@@ -102,6 +102,74 @@ async def test_who_comes_back_to_find_another_one_has_it_no_more(url: str) -> No
             with anyio.fail_after(10):
                 await right.keep()
             assert right.is_lost
+    await server.close()
+
+
+async def test_who_lets_go_of_it_while_it_is_being_taken_anew_keeps_nothing_of_it(url: str) -> None:
+    connect = plain_connections(url)
+    is_slow, asked, found = False, anyio.Event(), anyio.Event()
+
+    async def now_and_then(settings: Settings, bounds: LineBounds) -> Any:
+        if is_slow:
+            asked.set()
+            await found.wait()
+        return await connect(settings, bounds)
+
+    server = await connect({}, LineBounds())
+    with anyio.move_on_after(5) as waited:
+        async with anyio.create_task_group() as beside:
+            async with server_intake_lock("ledger", now_and_then, "a") as right:
+                beside.start_soon(right.keep)
+                is_slow = True
+                await server.execute(f"{END_ALL} AND datname = current_database()")
+                await asked.wait()
+            found.set()
+    async with server_intake_lock("ledger", connect, "a"):
+        assert not waited.cancelled_caught
+    await server.close()
+
+
+class ShortLine:
+    """A connection that is lost once it has executed so many statements."""
+
+    def __init__(self, driver: Any, statements: int) -> None:
+        self._driver = driver
+        self._left = statements
+        self._end_if_over()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._driver, name)
+
+    async def execute(self, *asked: Any, **named: Any) -> Any:
+        found = await self._driver.execute(*asked, **named)
+        self._left -= 1
+        self._end_if_over()
+        return found
+
+    def _end_if_over(self) -> None:
+        if not self._left:
+            self._driver.terminate()
+
+
+@pytest.mark.parametrize("found", ["is cut before its first statement", "is cut after it", "leads to a standby"])
+async def test_whatever_goes_wrong_as_it_is_taken_anew_it_is_tried_again(url: str, found: str) -> None:
+    connect = plain_connections(url)
+    lines = 0
+
+    async def now_and_then(settings: Settings, bounds: LineBounds) -> Any:
+        nonlocal lines
+        lines += 1
+        if lines != 2:
+            return await connect(settings, bounds)
+        if found == "leads to a standby":
+            raise UsageError("it can only be read")
+        return ShortLine(await connect(settings, bounds), 0 if "before" in found else 1)
+
+    server = await connect({}, LineBounds())
+    async with anyio.create_task_group() as beside, server_intake_lock("ledger", now_and_then, "a") as right:
+        beside.start_soon(right.keep)
+        await server.execute(f"{END_ALL} AND datname = current_database()")
+        await until(lambda: lines == 3 and not right.is_lost)
     await server.close()
 
 

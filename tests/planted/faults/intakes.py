@@ -92,6 +92,24 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="who lets go of the right to take in while it is taken anew has it for good",
+        path="orchestrator/ledger/processes/server_locks.py::ServerIntakeLock.take",
+        old="if self._is_let_go:",
+        new="if False:",
+        tests=(
+            "tests/ledger/processes/test_server_locks.py::test_who_lets_go_of_it_while_it_is_being_taken_anew_keeps_nothing_of_it",
+        ),
+    ),
+    Fault(
+        name="what the driver says of a line that is cut again ends whoever takes in",
+        path="orchestrator/ledger/processes/server_locks.py::ServerIntakeLock.keep",
+        old="except Exception as error:",
+        new="except OSError as error:",
+        tests=(
+            "tests/ledger/processes/test_server_locks.py::test_whatever_goes_wrong_as_it_is_taken_anew_it_is_tried_again",
+        ),
+    ),
+    Fault(
         name="what was cancelled in the middle of an intake stays",
         path="orchestrator/engine/intake/intake.py::turn_to_take_in",
         old="with anyio.move_on_after(CLEAR_S_MAX, shield=True), suppress(StorageError):",
