@@ -16,18 +16,21 @@ from orchestrator.core.chunks.chunk_terms import ChunkTerms
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
+from orchestrator.engine.sending.canary_jobs import CanaryJobs
 from orchestrator.ledger import Ledger, command_ledger, open_ledger
 from orchestrator.ledger.actions.action_rows import AskedBefore
 from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.commands.command_types import Action, CancelledRun
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claimed, Claims
+from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.samples.sample_facts import SampleFacts
 from orchestrator.ledger.samples.sample_repository import Sampling
 from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import WHOLE
 from tests.factories import STEPS, TTL_US, a_row
 from tests.ledger.ledgers import a_run, added
 from tests.postgres.databases import plain_connections
@@ -237,6 +240,26 @@ async def a_late_answer_and_a_run_that_is_cleared(owner: Ledger, guest: Ledger, 
 
     step = STEPS["completed"][1](job, owner.now())
     return Meeting(lambda: owner.writer.step(step), lambda: guest.runs.intakes.clear(name), check)
+
+
+@meeting
+async def rows_that_go_first_and_rows_that_are_corrected(owner: Ledger, guest: Ledger, name: str) -> Meeting:
+    """Who is told that jobs came has those go first that are there by then."""
+    run = await a_run(owner, [a_row(n, f"row-{n}") for n in range(1, 4)], name=name)
+    canary = CanaryJobs(run.id, owner)
+    intake = await guest.runs.intakes.start(run)
+    await added(guest, intake, [a_row(n, f"row-{n}", payload=b"99") for n in range(1, 4)])
+
+    async def check(chosen: object, taken: object) -> None:
+        assert chosen is None, chosen
+        assert isinstance(taken, IntakeResult), taken
+        assert taken.corrected.done == 3, taken
+        await canary.choose(2, WHOLE)
+        assert canary.is_awaited
+        assert sorted(await owner.jobs.of(canary.chosen)) == sorted(canary.chosen)
+        assert canary.facts(WHOLE).chosen == len(canary.chosen)
+
+    return Meeting(lambda: canary.choose(2, WHOLE), lambda: guest.runs.intakes.accept(intake), check)
 
 
 @meeting

@@ -7,7 +7,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from orchestrator.core.gates.gates import Gate, Hold
-from orchestrator.core.jobs.lifecycle import ended, unfinished
+from orchestrator.core.jobs.lifecycle import State, ended, unfinished
 from orchestrator.core.planning.worker_steps import WorkersNow
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
@@ -113,12 +113,18 @@ class RunRegistry:
         )
 
     async def count_what_came(self) -> None:
-        """Counts the runs anew to which others have brought jobs, of which no step tells here."""
+        """Counts the runs anew to which others have brought jobs, of which no step tells here: also where as many went
+        as came.
+        """
         counts = await self._ledger.runs.counts_by_run(list(self.sessions))
         for number, session in list(self.sessions.items()):
-            of_run = counts.get(number, {})
-            if unfinished(of_run) + ended(of_run) != session.progress.total:
+            of_run = {state.value: counts.get(number, {}).get(state.value, 0) for state in State}
+            is_sending = of_run[State.SUBMITTING] > 0  # then the steps that are told of are always behind
+            is_other = unfinished(of_run) + ended(of_run) != session.progress.total
+            if is_other or (of_run != session.progress.counts and not is_sending):
                 await session.recount()
+            elif session.brakes.awaits_canary:  # of which some may be other jobs by now, in the same states
+                await session.jobs_came()
 
     def learn_changed(self, run: Run) -> None:
         """Somebody may have changed the name of `run`, its priority, or one of its brakes."""

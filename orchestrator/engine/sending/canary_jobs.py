@@ -1,5 +1,7 @@
 """The rows of a run that go first, before all others: which they are, and how their jobs stand."""
 
+from collections.abc import Mapping
+
 import anyio
 
 from orchestrator.core.gates.brake_gates import CanaryFacts
@@ -37,15 +39,19 @@ class CanaryJobs:
         async with self._choosing:
             if self.is_known and self.facts(share).has_passed:
                 return  # what has succeeded is never removed
-            found = await self._ledger.jobs.brakes.of(self._run)
-            self.chosen = found.canary or await self._ledger.jobs.brakes.choose(self._run, rows)
-            self.ids = frozenset(self.chosen)
             before = dict(self._jobs)
-            known = await self._ledger.jobs.of(self.chosen) if self.chosen else {}
+            known = await self._go_first((await self._ledger.jobs.brakes.of(self._run)).canary or ())
+            while not known and (fresh := await self._ledger.jobs.brakes.choose(self._run, rows)):
+                known = await self._go_first(fresh)  # all of them may be gone by now
             told = {number: job for number, job in self._jobs.items() if job is not before.get(number)}
             self._jobs = {number: told.get(number, job) for number, job in known.items()}  # what steps told is newer
             self._has_passed = self.facts(share).has_passed
-            self.is_known = bool(self.chosen)  # a run whose rows are yet to come has none that could go first
+            self.is_known = bool(self._jobs)  # a run whose rows are yet to come has none that could go first
+
+    async def _go_first(self, chosen: tuple[int, ...]) -> Mapping[int, Job]:
+        """Those go first that are `chosen`; returns how the ones stand that are there."""
+        self.chosen, self.ids = chosen, frozenset(chosen)
+        return await self._ledger.jobs.of(chosen) if chosen else {}
 
     def observe(self, job: Job, share: int) -> CanaryFacts | None:
         """`job`, one of `ids`, has taken a step. Returns how they stand where with that enough have succeeded."""

@@ -7,13 +7,20 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.core.gates.brake_gates import Canary
+from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.maintenance.maintenance import CLEAR_EVERY_S
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import rows
 from tests.engine.several import JOBS, ONE, OTHER, another, receiving, workplace
+from tests.ledger.ledgers import obeyed
 from tests.postgres.databases import Databases
 from tests.simulation.world import URL
 
@@ -100,6 +107,52 @@ async def test_what_a_dead_process_has_begun_to_take_in_is_cleared_by_the_keeper
             await dead.ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
         await anyio.sleep(2 * CLEAR_EVERY_S)
         assert await w.ledger.runs.named("left") is None
+
+
+async def correct_all(ledger: Ledger, run: Run) -> None:
+    """Each row has another input from now on, of which no engine is told."""
+    intake = await ledger.runs.intakes.start(run)
+    others = [replace(row, input=b'{"n":99}', digest=b"other%d" % row.line) for row in rows(JOBS)]
+    await ledger.runs.intakes.add(intake, packed_rows(others))
+    taken = await ledger.runs.intakes.accept(intake)
+    assert taken.corrected.done == JOBS
+
+
+@pytest.mark.parametrize("canary", [0, 3])
+async def test_rows_that_another_process_has_corrected_go_and_count_though_it_died_before_it_said_so(
+    tmp_path: Path, canary: int
+) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w:
+        w.service.broken.add(ONE)
+        run = await w.a_run(ONE, RunSettings(canary=Canary(canary), breaker=OFF, max_attempts=1))
+        async with w.at_work(run) as engine:
+            session = engine.runs.sessions[run.id]
+            await w.until(run, State.FAILED, canary or JOBS)
+            await anyio.sleep(10)
+            assert session.is_over
+            w.service.broken.clear()
+            async with another(path, w.service, w.clock) as dead:
+                await correct_all(dead.ledger, run)
+            with anyio.fail_after(120):
+                await w.until(run, State.SUCCEEDED, JOBS)
+            assert session.is_over
+            assert {state: n for state, n in session.progress.counts.items() if n} == {"succeeded": JOBS}
+
+
+async def test_rows_that_go_first_are_others_where_they_were_corrected_before_they_went(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w:
+        run = await w.a_run(ONE, RunSettings(canary=Canary(3), breaker=OFF))
+        await obeyed(w.ledger, Action.PAUSE, run=run.id)
+        async with w.at_work(run) as engine:
+            assert engine.runs.sessions[run.id].brakes.awaits_canary
+            async with another(path, w.service, w.clock) as dead:
+                await correct_all(dead.ledger, run)
+            await anyio.sleep(10)
+            await obeyed(w.ledger, Action.CONTINUE, run=run.id)
+            with anyio.fail_after(120):
+                await w.until(run, State.SUCCEEDED, JOBS)
 
 
 @pytest.mark.slow
