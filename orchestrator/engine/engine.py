@@ -102,7 +102,8 @@ class Engine:
             self.ledger.patience.hurry()
             raise
         finally:
-            if not self.groups.are_succeeded and self.ledger.place.lost() is None:
+            is_deposed = self.ledger.ownership is not None and self.ledger.place.lost() is not None
+            if not (self.groups.are_succeeded or is_deposed):
                 await self.host.workers.end()
                 await self.host.pods.end()
         await self.endpoints.write_down()

@@ -22,7 +22,7 @@ from orchestrator.core.pods.pod_template import POD_URL_DEFAULT, WhenDone
 from orchestrator.core.pods.replacements import PAUSE_US
 from orchestrator.core.service.endpoint_headers import read_headers
 from orchestrator.engine.hosting.worker_scaling import END_S_MAX
-from orchestrator.errors import StoppedError, UsageError
+from orchestrator.errors import StoppedError, StorageError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -136,6 +136,20 @@ def test_pods_are_gone_once_people_interrupt_the_run(place: Workplace) -> None:
             stop.set()
 
     place.world(interrupted)
+    assert place.pods == {}
+
+
+@pytest.mark.slow
+def test_pods_are_gone_once_the_ledger_of_the_run_is_not_in_its_place_any_more(place: Workplace) -> None:
+    async def moved() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(place.carry_out, 900)
+            await anyio.sleep(13)
+            assert len(place.running) == 2
+            (place.folder / "db").rename(place.folder / "moved")
+
+    with pytest.raises(StorageError, match="gone, or another file"):
+        place.world(moved)
     assert place.pods == {}
 
 

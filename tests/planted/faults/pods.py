@@ -8,6 +8,13 @@ _RUNS = "tests/engine/pods/test_run_with_pods.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="pods stay, and are paid, where the file of their ledger was moved",
+        path="orchestrator/engine/engine.py::Engine.working",
+        old="is_deposed = self.ledger.ownership is not None and self.ledger.place.lost() is not None",
+        new="is_deposed = self.ledger.place.lost() is not None",
+        tests=(f"{_RUNS}::test_pods_are_gone_once_the_ledger_of_the_run_is_not_in_its_place_any_more",),
+    ),
+    Fault(
         name="a request for a pod that was not answered is made again at once",
         path="orchestrator/core/pods/pod_lease.py::_of_missing",
         old="if listed_at < lease.wanted_at + DOUBT_US:",

@@ -14,8 +14,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="pods end with the engine that hands their shard over",
         path="orchestrator/engine/engine.py::Engine.working",
-        old="if not self.groups.are_succeeded and self.ledger.place.lost() is None:",
-        new="if self.ledger.place.lost() is None:",
+        old="if not (self.groups.are_succeeded or is_deposed):",
+        new="if not is_deposed:",
         tests=(
             "tests/api/hosting/test_pods_handed_over.py::test_pods_go_on_where_another_process_takes_their_run_over",
         ),
