@@ -6,7 +6,7 @@ The run is followed all the same. So it goes on without a break where another pr
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -14,13 +14,16 @@ from anyio.abc import TaskGroup
 from orchestrator.api.hosting.follower import LOOK_S, FollowedRun
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
-from orchestrator.core.ownership.beat_watch import Beat, BeatWatch
+from orchestrator.core.ownership.beat_watch import SILENCE_US, Beat, BeatWatch
 from orchestrator.engine.flows.run_notifier import note_interruption
 from orchestrator.errors import DeposedError, leading
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.api.hosting.shared_ledger import SharedLedger
+
+LATE_US: Final = SILENCE_US // 2
+"""An answer that takes longer is one of a server that could not be asked for a while."""
 
 
 class RunShare:
@@ -38,6 +41,8 @@ class RunShare:
         self._shared: SharedLedger | None = None
         self._finishing: anyio.CancelScope | None = None
         self._watch = BeatWatch()
+        self._back_at = -SILENCE_US
+        """When the ledger could be asked again that could not for a while, in which nobody could beat, or connect."""
 
     @property
     def webhook_bytes(self) -> int:
@@ -68,9 +73,15 @@ class RunShare:
 
     async def _is_served(self) -> bool:
         """Whether somebody serves whatever there is, and beats. One that is frozen, or cut off, is connected still."""
-        servers = await self._followed.ledger.servers()
-        answered_at = round(anyio.current_time() * SECOND_US)
+        ledger = self._followed.ledger
+        asked_at, tries = _now(), ledger.patience.tries
+        servers = await ledger.servers()
+        answered_at = _now()
+        if ledger.patience.tries != tries or answered_at - asked_at > LATE_US:
+            self._watch, self._back_at = BeatWatch(), answered_at
         self._watch.saw((Beat(*each) for each in servers.items()), answered_at)
+        if not servers and answered_at - self._back_at < SILENCE_US:
+            return True  # who serves it may be about to connect anew
         return len(self._watch.silent(answered_at)) < len(servers)
 
     async def serve_until(self, is_left: Callable[[], bool]) -> None:
@@ -162,3 +173,7 @@ async def run_share(host: Host, followed: FollowedRun) -> AsyncIterator[RunShare
     """That of the run `followed`, of which nothing is left after the block."""
     async with anyio.create_task_group() as tasks:
         yield RunShare(host, followed, tasks)
+
+
+def _now() -> int:
+    return round(anyio.current_time() * SECOND_US)

@@ -1,13 +1,17 @@
 """The verb `run` on a ledger that several share: it serves its own part, where nobody else is there for it."""
 
+from typing import Any
+
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.settings.words_and_defaults import Pinned
@@ -156,3 +160,57 @@ async def test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more
     assert running.summary.jobs["succeeded"] == JOBS
     assert min(each.at_s for each in site.sent) - began_s < 2 * SILENCE_US / SECOND_US + SOON_S
     driver.terminate()
+
+
+class SiteWithOutages(Site):
+    """Machines in `away` reach the ledger no more."""
+
+    away = frozenset[str]()
+    lines: dict[str, list[Any]]
+
+    def dependencies(self, name: str) -> Dependencies:
+        async def connect(settings: Settings, bounds: LineBounds) -> Any:
+            if name in self.away:
+                raise ConnectionRefusedError("no way there")
+            driver = await waited_for(self.url)(settings, bounds)
+            self.lines.setdefault(name, []).append(driver)
+            return driver
+
+        return replace(super().dependencies(name), connect=lambda _: connect)
+
+    def cut_off_from_ledger(self, *names: str) -> None:
+        """So are these from now on."""
+        self.away = frozenset(names)
+        for name in names:
+            for driver in self.lines.pop(name, []):
+                driver.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_connected", [False, True])
+async def test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_one(
+    site: Site, is_connected: bool
+) -> None:
+    site.__class__ = SiteWithOutages
+    assert isinstance(site, SiteWithOutages)
+    site.lines = {}
+    async with site.serving("s") as [server], site.running("a", ONE, jobs=30) as running:
+        await site.until_sent(5)
+        is_told = {"application_name": connection_name("s", " #s")}
+        left_over = await waited_for(site.url)(is_told if is_connected else {}, LineBounds())
+        site.cut_off_from_ledger("a", "s")
+        await anyio.sleep(10)
+        site.away = frozenset("s")
+        with anyio.fail_after(PATIENCE_S):
+            while not site.lines.get("a"):  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.1)
+        await anyio.sleep(SOON_S)
+        site.away = frozenset()
+        await running.ended.wait()
+        server.heard.warnings.clear()
+        left_over.terminate()
+    assert running.error is None
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == 30
+    assert not any("nobody serves this ledger any more" in line for line in running.heard.lines)
+    assert site.senders(ONE) == ["s"]

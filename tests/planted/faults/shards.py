@@ -111,4 +111,18 @@ FAULTS: tuple[Fault, ...] = (
         new="return len(servers) > 0",
         tests=(f"{RUN_SHARE}::test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more",),
     ),
+    Fault(
+        name="who follows a run counts as silence that nobody could be asked for a while",
+        path="orchestrator/api/foreground/run_share.py::RunShare._is_served",
+        old="self._watch, self._back_at = BeatWatch(), answered_at",
+        new="self._back_at = answered_at",
+        tests=(f"{RUN_SHARE}::test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_one",),
+    ),
+    Fault(
+        name="who follows a run does not wait until those can be connected who could not be for a while",
+        path="orchestrator/api/foreground/run_share.py::RunShare._is_served",
+        old="if not servers and answered_at - self._back_at < SILENCE_US:",
+        new="if False:",
+        tests=(f"{RUN_SHARE}::test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_one",),
+    ),
 )
