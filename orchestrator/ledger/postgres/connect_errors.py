@@ -3,13 +3,12 @@
 import os
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 
-from orchestrator.errors import LedgerUnavailableError, OrchestratorError, StorageError
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.postgres.server_access import disregarded_passwords
 from orchestrator.ledger.postgres.server_errors import ADVICE, PASSES
-from orchestrator.settings.addresses.ledger_address import LedgerUrl
+from orchestrator.settings.addresses.ledger_address import LedgerHost, LedgerUrl
 
 _CERTIFICATE = "name the host as its certificate does, and the file of who has signed that (?sslrootcert=FILE)"
 _TLS = "where it has no TLS, and nobody can listen on the way to it, add ?sslmode=disable"
@@ -18,29 +17,36 @@ PROTOCOL_VIOLATION = "08P01"
 NOT_LET_IN = "28"
 
 
-@contextmanager
-def connect_errors(url: LedgerUrl) -> Iterator[None]:
-    """Turns what the driver raises that cannot connect to `url` into `StorageError`, or `LedgerUnavailableError`."""
-    try:
-        yield
-    except OrchestratorError:
-        raise
-    except Exception as error:
-        found, advice = f"{url}: cannot reach the ledger ({_why(error)})", _advice(error)
-        if _may_pass(error):
-            raise LedgerUnavailableError(found, advice=advice) from error
-        raise StorageError(f"{found}; {advice}") from error
+def cannot_connect(url: LedgerUrl, errors: Mapping[LedgerHost, Exception]) -> StorageError:
+    """What is said where none of those hosts of `url` lets anybody in, by the driver's `errors`: where it may pass that
+    one of them does not, `LedgerUnavailableError`.
+    """
+    whys = [why if len(url.hosts) == 1 else f"{host}: {why}" for host, why in zip(errors, map(_why, errors.values()))]
+    found = f"{url}: cannot reach the ledger ({'; '.join(whys)})"
+    *_, last = errors.values()
+    passing = [error for error in errors.values() if _may_pass(error)]
+    if passing and is_next_asked(last):
+        return LedgerUnavailableError(found, advice=_advice(passing[0]))
+    return StorageError(f"{found}; {_advice(last)}")
+
+
+def is_next_asked(error: Exception) -> bool:
+    """Whether another host of the same database may let in whom one did not, by the driver's `error`."""
+    return _may_pass(error) or isinstance(error, OSError)
 
 
 def _may_pass(error: Exception) -> bool:
     """Whether it may be as well to wait."""
+    code = getattr(error, "sqlstate", None)
+    if code is None:  # of hosts none is the primary until the next one is promoted
+        return _is_no_primary(error) or (isinstance(error, OSError) and not isinstance(error, ssl.SSLError))
+    return code != PROTOCOL_VIOLATION and str(code).startswith(PASSES)
+
+
+def _is_no_primary(error: Exception) -> bool:
     from asyncpg import TargetServerAttributeNotMatched  # noqa: PLC0415  it is loaded where there is such an error
 
-    code = getattr(error, "sqlstate", None)
-    if code is None:
-        no_primary = isinstance(error, TargetServerAttributeNotMatched)  # the next one is not promoted yet
-        return no_primary or (isinstance(error, OSError) and not isinstance(error, ssl.SSLError))
-    return code != PROTOCOL_VIOLATION and str(code).startswith(PASSES)
+    return isinstance(error, TargetServerAttributeNotMatched)
 
 
 def _why(error: Exception) -> str:
@@ -48,6 +54,8 @@ def _why(error: Exception) -> str:
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, TimeoutError):
         return "its server has not answered in time"
+    if _is_no_primary(error):
+        return "it cannot be written"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split())
@@ -60,6 +68,8 @@ def _advice(error: Exception) -> str:
         return "look whether the name of the host is right"
     if type(error) is ConnectionError or isinstance(error, ssl.SSLError):
         return _TLS
+    if _is_no_primary(error):
+        return ADVICE["25006"]
     code = getattr(error, "sqlstate", None)
     found = None if code is None else _advice_by_code(str(code))
     if found is not None:

@@ -6,16 +6,17 @@ import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+import anyio
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.errors import UsageError
+from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.installation import missing_package
-from orchestrator.ledger.postgres.connect_errors import connect_errors
+from orchestrator.ledger.postgres.connect_errors import cannot_connect, is_next_asked
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.postgres.server_access import arguments
 from orchestrator.ledger.postgres.server_checks import check_server
-from orchestrator.settings.addresses.ledger_address import LedgerUrl
+from orchestrator.settings.addresses.ledger_address import LedgerHost, LedgerUrl
 
 Settings = Mapping[str, str]
 Driver = Any
@@ -34,6 +35,8 @@ class LineBounds(NamedTuple):
     """
 
     connected_s: float = 10.0
+    """A connection, whichever of its hosts has one for us."""
+
     answered_s: float = 20.0
     """The answer to one statement of a transaction that writes."""
 
@@ -97,13 +100,17 @@ def connecting(url: LedgerUrl, *, named: LedgerUrl | None = None) -> Connect:
         import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
     except ImportError:
         raise UsageError(missing_package("postgresql://", "asyncpg", "postgres")) from None
-    warnings.filterwarnings("ignore", "password file")  # its own way to say what `connect_errors` says
+    warnings.filterwarnings("ignore", "password file")  # its own way to say what `disregarded_passwords` is for
 
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
-        with connect_errors(named or url):
+        given = arguments(url, {"application_name": connection_name(), **ALWAYS, **settings})
+
+        async def let_in(host: LedgerHost) -> Driver:
             driver = await asyncpg.connect(
-                **arguments(url, {"application_name": connection_name(), **ALWAYS, **settings}),
-                timeout=bounds.connected_s * len(url.hosts),
+                host=[host.name],
+                port=[host.port],
+                **given,
+                timeout=bounds.connected_s,
                 command_timeout=bounds.answered_s,
             )
             try:
@@ -111,9 +118,40 @@ def connecting(url: LedgerUrl, *, named: LedgerUrl | None = None) -> Connect:
             except BaseException:
                 driver.terminate()
                 raise
-        return driver
+            return driver
+
+        return await _let_in_by_one(url, let_in, within_s=bounds.connected_s, named=named or url)
 
     return connect
+
+
+async def _let_in_by_one(
+    url: LedgerUrl, let_in: Callable[[LedgerHost], Awaitable[Driver]], *, within_s: float, named: LedgerUrl
+) -> Driver:
+    """A connection to the first host of `url` that has one for us. Each is waited for only so long that as much is left
+    for every one behind it: a machine that is gone answers nothing. The one that answered last is asked first.
+    """
+    until_s, errors = anyio.current_time() + within_s, dict[LedgerHost, Exception]()
+    before = _ANSWERED.get(str(url))
+    hosts = sorted(url.hosts, key=lambda host: host != before)
+    for number, host in enumerate(hosts):
+        try:
+            with anyio.fail_after((until_s - anyio.current_time()) / (len(hosts) - number)):
+                driver = await let_in(host)
+        except OrchestratorError:
+            raise
+        except Exception as error:  # noqa: BLE001  what it raises is as varied as what can be in the way
+            errors[host] = error
+            if not is_next_asked(error):
+                break
+        else:
+            _ANSWERED[str(url)] = host
+            return driver
+    raise cannot_connect(named, errors) from errors[host]
+
+
+_ANSWERED: Final[dict[str, LedgerHost]] = {}
+"""The host that let this process in last, by the URLs of ledgers."""
 
 
 def watch_over(driver: Driver) -> None:

@@ -22,12 +22,10 @@ _ROOT: Final = Path("~/.postgresql/root.crt")
 
 
 def arguments(url: LedgerUrl, settings: Mapping[str, str]) -> dict[str, Any]:
-    """What the driver is to be told to connect to `url`. Raises `UsageError` for certificates that cannot be used."""
+    """What the driver is to be told to connect to any host of `url`. Raises `UsageError` for certificates that cannot be used."""
     is_written = settings.get("default_transaction_read_only") != "on"
     primary = "read-write" if is_written else "primary"
     return {
-        "host": [host.name for host in url.hosts],
-        "port": [host.port for host in url.hosts],
         "user": url.user or None,
         "database": url.database,
         # Of a single one it is better told that it is a standby than that none was found.

@@ -15,6 +15,8 @@ from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, connecting
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.postgres.server_access import arguments
+from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.client.notify.test_mail import PEM
 from tests.client.raw_server import Handler, closed_port, serving
@@ -145,9 +147,52 @@ async def test_who_cannot_be_reached_is_told_with_what_to_do() -> None:
 async def test_of_several_hosts_the_one_that_can_be_written_is_taken(durable_url: str) -> None:
     url = parse_ledger_url(f"postgresql://me@{closed_port()},b:6000/d")
     writing, reading = arguments(url, {}), arguments(url, {"default_transaction_read_only": "on"})
-    assert (writing["host"][1], writing["port"][1]) == ("b", 6000)
     assert (writing["target_session_attrs"], reading["target_session_attrs"]) == ("read-write", "primary")
     assert arguments(parse_ledger_url(durable_url), {})["target_session_attrs"] == "any"
+    assert tuple(await asked(behind_first(closed_port(), durable_url))) == ("public", connection_name())
+    async with serving(refusing("57P03", "the database system is starting up")) as starting:
+        assert tuple(await asked(behind_first(starting, durable_url))) == ("public", connection_name())
+
+
+def behind_first(first: str, url: str) -> str:
+    """The URL of the database at `url`, which has another host before its own."""
+    its = parse_ledger_url(url)
+    return f"postgresql://{its.user}@{first},{its.hosts[0]}/{its.database}?sslmode=disable"
+
+
+async def test_a_host_that_answers_nothing_leaves_time_to_beat_at_the_next_one_which_is_first_from_then_on(
+    durable_url: str,
+) -> None:
+    taken = 0
+
+    async def silent(_: SocketStream) -> None:
+        nonlocal taken
+        taken += 1
+        await anyio.sleep_forever()
+
+    async with serving(silent) as there:
+        line = OwnersLine(connecting(parse_ledger_url(behind_first(there, durable_url))), ProcessName("one", " #one"))
+        for _ in range(2):
+            async with line.asking() as given:
+                assert not (await given.leases.sighting()).processes
+            line.end()
+    assert taken == 1
+
+
+async def test_of_several_hosts_each_says_why_it_is_not_used() -> None:
+    async with (
+        serving(refusing("53300", "too many clients")) as full,
+        serving(refusing("28P01", "password authentication failed")) as strict,
+    ):
+        gone = closed_port()
+        told = await said_to(f"postgresql://me@{gone},{full}/d?sslmode=disable")
+        assert told.startswith(f"cannot reach the ledger ({gone}: Connect call failed")
+        assert told.endswith(f"; {full}: too many clients); look whether the server runs and can be reached, then resume")
+        refused = await said_to(f"postgresql://me@{full},{strict},{gone}/d?sslmode=disable")
+        assert refused.startswith(
+            f"cannot reach the ledger ({full}: too many clients; {strict}: password authentication failed); check the role"
+        )
+        assert "resume" not in refused
 
 
 def test_a_certificate_that_is_none_is_told_before_anything_is_asked(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Result, text
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerUnavailableError, LostCommitsError, StorageError, UsageError
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.postgres.connect_errors import connect_errors
+from orchestrator.ledger.postgres.connect_errors import cannot_connect, is_next_asked
 from orchestrator.ledger.postgres.connection import Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
@@ -345,6 +345,13 @@ async def test_where_a_name_leads_elsewhere_for_a_while_is_waited_for_once_the_s
     ],
 )
 def test_what_may_pass_is_waited_for_and_the_rest_is_not(error: Exception, kind: type[StorageError]) -> None:
-    with pytest.raises(StorageError) as caught, connect_errors(parse_ledger_url("postgresql://me@db/ledger")):
-        raise error
-    assert type(caught.value) is kind
+    url = parse_ledger_url("postgresql://me@db/ledger")
+    assert type(cannot_connect(url, {url.hosts[0]: error})) is kind
+
+
+def test_hosts_that_cannot_be_written_are_passed_over_and_all_are_named() -> None:
+    url = parse_ledger_url("postgresql://me@one,two/ledger")
+    error = asyncpg.TargetServerAttributeNotMatched("none of the hosts match")
+    assert is_next_asked(error)
+    told = cannot_connect(url, dict.fromkeys(url.hosts, error)).message
+    assert f"{url}: cannot reach the ledger (one: it cannot be written; two: it cannot be written); it can only" in told
