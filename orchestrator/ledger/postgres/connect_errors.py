@@ -21,7 +21,7 @@ def cannot_connect(url: LedgerUrl, errors: Mapping[LedgerHost, Exception]) -> St
     """What is said where none of those hosts of `url` lets anybody in, by the driver's `errors`: where it may pass that
     one of them does not, `LedgerUnavailableError`.
     """
-    whys = [why if len(url.hosts) == 1 else f"{host}: {why}" for host, why in zip(errors, map(_why, errors.values()))]
+    whys = [_why(error) if len(url.hosts) == 1 else f"{host}: {_why(error)}" for host, error in errors.items()]
     found = f"{url}: cannot reach the ledger ({'; '.join(whys)})"
     *_, last = errors.values()
     passing = [error for error in errors.values() if _may_pass(error)]

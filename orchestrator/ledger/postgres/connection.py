@@ -10,7 +10,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.errors import OrchestratorError, UsageError
+from orchestrator.errors import LedgerUnavailableError, OrchestratorError, UsageError
 from orchestrator.installation import missing_package
 from orchestrator.ledger.postgres.connect_errors import cannot_connect, is_next_asked
 from orchestrator.ledger.postgres.process_mark import connection_name
@@ -94,7 +94,8 @@ def connecting(url: LedgerUrl, *, named: LedgerUrl | None = None) -> Connect:
     `process_mark` for how connections are called.
 
     Raises `UsageError` where the driver is missing. A connection raises `StorageError` where nobody can be reached, and
-    `UsageError` for a server to which no ledger can be trusted.
+    for a server to which no ledger can be trusted `UsageError`; or, in a process that has reached one that can be, as
+    one that is away.
     """
     try:
         import asyncpg  # noqa: PLC0415  who has no ledger on a server need not have it
@@ -103,24 +104,29 @@ def connecting(url: LedgerUrl, *, named: LedgerUrl | None = None) -> Connect:
     warnings.filterwarnings("ignore", "password file")  # its own way to say what `disregarded_passwords` is for
 
     async def connect(settings: Settings, bounds: LineBounds) -> Driver:
-        given = arguments(url, {"application_name": connection_name(), **ALWAYS, **settings})
+        try:
+            given = arguments(url, {"application_name": connection_name(), **ALWAYS, **settings})
 
-        async def let_in(host: LedgerHost) -> Driver:
-            driver = await asyncpg.connect(
-                host=[host.name],
-                port=[host.port],
-                **given,
-                timeout=bounds.connected_s,
-                command_timeout=bounds.answered_s,
-            )
-            try:
-                await check_server(driver, named or url, schema=url.schema)
-            except BaseException:
-                driver.terminate()
+            async def let_in(host: LedgerHost) -> Driver:
+                driver = await asyncpg.connect(
+                    host=[host.name],
+                    port=[host.port],
+                    **given,
+                    timeout=bounds.connected_s,
+                    command_timeout=bounds.answered_s,
+                )
+                try:
+                    await check_server(driver, named or url, schema=url.schema)
+                except BaseException:
+                    driver.terminate()
+                    raise
+                return driver
+
+            return await _let_in_by_one(url, let_in, within_s=bounds.connected_s, named=named or url)
+        except UsageError as error:
+            if str(url) not in _ANSWERED:
                 raise
-            return driver
-
-        return await _let_in_by_one(url, let_in, within_s=bounds.connected_s, named=named or url)
+            raise LedgerUnavailableError(error.message) from error  # after a fail-over a name may lead anywhere
 
     return connect
 

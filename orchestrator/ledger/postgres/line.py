@@ -14,7 +14,7 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from orchestrator.errors import LedgerUnavailableError, UsageError
+from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.server_errors import lost, server_errors
@@ -36,7 +36,6 @@ class Line:
         self._drivers: WeakSet[Any] = WeakSet()
         self._tries: set[anyio.CancelScope] = set()
         self._tried_s = math.inf
-        self._was_reached = False
         self.away: LedgerUnavailableError | None = None
         """Why the server could not be reached when that was tried last; None where it could."""
 
@@ -44,13 +43,7 @@ class Line:
         """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain."""
         bounds = self._bounds if answered_s is None else self._bounds._replace(answered_s=answered_s)
         with self._tried(), server_errors(self._name):
-            try:
-                driver = await self._connect({**ALWAYS, **settings}, bounds)
-            except UsageError as error:  # where a name leads after a fail-over changes for a while
-                if self._was_reached:
-                    raise LedgerUnavailableError(error.message) from error
-                raise
-            self._was_reached = True
+            driver = await self._connect({**ALWAYS, **settings}, bounds)
             self._drivers.add(driver)
             try:
                 watch_over(driver)

@@ -22,7 +22,7 @@ _ROOT: Final = Path("~/.postgresql/root.crt")
 
 
 def arguments(url: LedgerUrl, settings: Mapping[str, str]) -> dict[str, Any]:
-    """What the driver is to be told to connect to any host of `url`. Raises `UsageError` for certificates that cannot be used."""
+    """What the driver is to be told to connect to a host of `url`. Raises `UsageError` for unusable certificates."""
     is_written = settings.get("default_transaction_read_only") != "on"
     primary = "read-write" if is_written else "primary"
     return {

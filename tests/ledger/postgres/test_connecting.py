@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream, ByteStream, SocketStream
 from anyio.streams.tls import TLSStream
 
-from orchestrator.errors import OrchestratorError, StorageError, UsageError
+from orchestrator.errors import LedgerUnavailableError, OrchestratorError, StorageError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, connecting
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.postgres.server_access import arguments
@@ -21,6 +22,7 @@ from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.client.notify.test_mail import PEM
 from tests.client.raw_server import Handler, closed_port, serving
 from tests.postgres.databases import Databases
+from tests.postgres.proxy import proxied
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +181,20 @@ async def test_a_host_that_answers_nothing_leaves_time_to_beat_at_the_next_one_w
     assert taken == 1
 
 
+async def test_where_a_name_leads_elsewhere_for_a_while_is_waited_for_once_the_server_was_reached(
+    durable_url: str, url: str
+) -> None:
+    """Whoever was declared dead joins again by other connections."""
+    right, wrong = (urlsplit(each)._replace(path="/postgres").geturl() for each in (durable_url, url))
+    async with proxied(wrong) as proxy:
+        assert (await said_to(proxy.url)).startswith("this server has fsync=off")
+        proxy.leads_to = right
+        await asked(proxy.url)
+        proxy.leads_to = wrong
+        with pytest.raises(LedgerUnavailableError, match="this server has fsync=off"):
+            await asked(proxy.url)
+
+
 async def test_of_several_hosts_each_says_why_it_is_not_used() -> None:
     async with (
         serving(refusing("53300", "too many clients")) as full,
@@ -187,7 +203,9 @@ async def test_of_several_hosts_each_says_why_it_is_not_used() -> None:
         gone = closed_port()
         told = await said_to(f"postgresql://me@{gone},{full}/d?sslmode=disable")
         assert told.startswith(f"cannot reach the ledger ({gone}: Connect call failed")
-        assert told.endswith(f"; {full}: too many clients); look whether the server runs and can be reached, then resume")
+        assert told.endswith(
+            f"; {full}: too many clients); look whether the server runs and can be reached, then resume"
+        )
         refused = await said_to(f"postgresql://me@{full},{strict},{gone}/d?sslmode=disable")
         assert refused.startswith(
             f"cannot reach the ledger ({full}: too many clients; {strict}: password authentication failed); check the role"

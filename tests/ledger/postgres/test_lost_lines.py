@@ -10,13 +10,12 @@ import pytest
 from sqlalchemy import Result, text
 
 from orchestrator.clock import SystemClock
-from orchestrator.errors import LedgerUnavailableError, LostCommitsError, StorageError, UsageError
+from orchestrator.errors import LedgerUnavailableError, LostCommitsError, StorageError
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.postgres.connect_errors import cannot_connect, is_next_asked
 from orchestrator.ledger.postgres.connection import Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.database import ServerDatabase
 from orchestrator.ledger.postgres.identity.ledger_identity import LedgerIdentity
-from orchestrator.ledger.postgres.line import Line
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.ledger.transactions.patience import Trouble
@@ -316,24 +315,6 @@ async def test_who_has_written_nothing_notices_that_one_writes_after_another_has
     async with second.writing():
         pass
     assert await looking.commits_of_others() != before
-
-
-async def test_where_a_name_leads_elsewhere_for_a_while_is_waited_for_once_the_server_was_reached(url: str) -> None:
-    connect, is_standby = plain_connections(url), True
-
-    async def moved(settings: Settings, bounds: LineBounds) -> Driver:
-        if is_standby:
-            raise UsageError("this server is a standby")
-        return await connect(settings, bounds)
-
-    line = Line("ledger", moved, LineBounds())
-    with pytest.raises(UsageError, match="standby"):
-        await line.connected({})
-    is_standby = False
-    (await line.connected({})).terminate()
-    is_standby = True
-    with pytest.raises(LedgerUnavailableError, match="standby"):
-        await line.connected({})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,12 @@ from tests.planted.faults.fault import Fault
 
 DATABASE = "orchestrator/ledger/postgres/database.py"
 BATCH = "orchestrator/ledger/transactions/batch_write.py"
+CONNECTION = "orchestrator/ledger/postgres/connection.py"
 TESTS = "tests/ledger/postgres/test_lost_lines.py"
+CONNECTING = "tests/ledger/postgres/test_connecting.py"
+SILENT_HOST = (
+    f"{CONNECTING}::test_a_host_that_answers_nothing_leaves_time_to_beat_at_the_next_one_which_is_first_from_then_on"
+)
 INTERRUPTED = f"{TESTS}::test_of_interrupted_commits_none_is_taken_for_what_it_is_not"
 
 FAULTS: tuple[Fault, ...] = (
@@ -46,5 +51,38 @@ FAULTS: tuple[Fault, ...] = (
         old="if self._backend is not None:",
         new="if False:",
         tests=(f"{TESTS}::test_what_a_dead_line_has_left_at_the_server_holds_nobody_up",),
+    ),
+    Fault(
+        name="a host whose machine is gone takes all the time there is",
+        path=f"{CONNECTION}::_let_in_by_one",
+        old="with anyio.fail_after((until_s - anyio.current_time()) / (len(hosts) - number)):",
+        new="with anyio.fail_after(until_s - anyio.current_time()):",
+        tests=(SILENT_HOST,),
+    ),
+    Fault(
+        name="the hosts of a database are asked in the same order each time",
+        path=f"{CONNECTION}::_let_in_by_one",
+        old="_ANSWERED[str(url)] = host",
+        new="_ANSWERED[str(url)] = url.hosts[0]",
+        tests=(SILENT_HOST,),
+    ),
+    Fault(
+        name="the host behind one that is being started is not asked",
+        path="orchestrator/ledger/postgres/connect_errors.py::is_next_asked",
+        old="return _may_pass(error) or isinstance(error, OSError)",
+        new="return isinstance(error, OSError)",
+        tests=(
+            f"{CONNECTING}::test_of_several_hosts_the_one_that_can_be_written_is_taken",
+            f"{TESTS}::test_hosts_that_cannot_be_written_are_passed_over_and_all_are_named",
+        ),
+    ),
+    Fault(
+        name="a process that was at work ends where a name leads to another server for a while",
+        path=f"{CONNECTION}::connecting",
+        old="if str(url) not in _ANSWERED:",
+        new="if True:",
+        tests=(
+            f"{CONNECTING}::test_where_a_name_leads_elsewhere_for_a_while_is_waited_for_once_the_server_was_reached",
+        ),
     ),
 )
