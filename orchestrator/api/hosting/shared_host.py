@@ -39,11 +39,12 @@ async def serve_shared(
 
     Whoever has joined before, or follows a run of its own, joins again however long the ledger cannot be used.
 
-    Raises `LedgerBusyError` where there are too many processes, and otherwise as `open_process` does.
+    Raises `LedgerBusyError` where there are too many processes, `DeposedError` where the server lets this one in no
+    more, and otherwise as `open_process` does.
     """
     is_patient, is_told = host.run is not None, False
     while not host.stop.is_set():
-        has_joined = False
+        has_joined, owner = False, None
         try:
             async with AsyncExitStack() as held:
                 owner = await _joined(host, held)
@@ -57,7 +58,7 @@ async def serve_shared(
                             at_work(None)
         except (StorageError, BaseExceptionGroup) as error:
             match leading(error):
-                case DeposedError() as cause:
+                case DeposedError() as cause if owner is None or not owner.is_refused:
                     host.console.warn(f"{cause}")
                 case LedgerUnavailableError() as cause if is_patient and not has_joined:
                     if not is_told:

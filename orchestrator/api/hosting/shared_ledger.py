@@ -56,7 +56,8 @@ class SharedLedger:
 
     async def serve(self) -> None:
         """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
-        declared dead: nothing is sent from then on; and `LedgerVersionError` where a newer program has the ledger.
+        declared dead, or is let in no more: nothing is sent from then on. Raises `LedgerVersionError` where a newer
+        program has the ledger.
         """
         async with anyio.create_task_group() as self._tasks, anyio.create_task_group() as beside:
             beside.start_soon(self.ability.serve)
@@ -82,18 +83,19 @@ class SharedLedger:
         """Looks, and does what is due; returns whether more is due at once."""
         async with self._changing:
             try:
-                seen, needs = await self.owner.look(), await self.owner.needs()
-                self._engines = {number: each for number, each in self._engines.items() if not each.has_ended}
-                self.ability.needs_are(needs)
-                self.process.lacks = self.ability.lacks
-                self.news.saw(seen, needs)
-                if self.news.stands_by and not self.owner.shards:
-                    return False
-                due = self._due(seen, needs)
-                for number in due.end:
-                    self._engines[number].end()
-                self._end_outgrown(needs)
-                is_more_due = await self._change_hands(due, needs)
+                with self.owner.refusals.watching():
+                    seen, needs = await self.owner.look(), await self.owner.needs()
+                    self._engines = {number: each for number, each in self._engines.items() if not each.has_ended}
+                    self.ability.needs_are(needs)
+                    self.process.lacks = self.ability.lacks
+                    self.news.saw(seen, needs)
+                    if self.news.stands_by and not self.owner.shards:
+                        return False
+                    due = self._due(seen, needs)
+                    for number in due.end:
+                        self._engines[number].end()
+                    self._end_outgrown(needs)
+                    is_more_due = await self._change_hands(due, needs)
             except LedgerVersionError:
                 raise
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments

@@ -2,7 +2,7 @@
 
 A beat that fails says nothing: the process trusts itself for some seconds more, and again once one succeeds, for by
 then nobody has declared it dead. Only a beat that finds its row gone tells that somebody has; then nothing brings it
-back.
+back. So it is where the server lets it in no more: see `refusal_watch.py`.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.postgres.identity.lost_commits import lost_commits
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessKind, ProcessName, ProcessNumber
+from orchestrator.ledger.processes.refusal_watch import RefusalWatch
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
 
@@ -52,7 +53,10 @@ class Membership:
         self._latest = 0
         self.number = number
         self.why_lost: str | None = None
-        """Why it is dead, once that is known."""
+        """Why it is dead, or works no more, once that is known."""
+
+        self.is_refused = False
+        """Whether the server has let it in no more, and that is why."""
 
     def may_leave(self) -> bool:
         """Whether anything may leave for the service now."""
@@ -60,22 +64,34 @@ class Membership:
 
     def lose(self, to: str | None) -> None:
         """Another process has declared it dead; `to` whom the ledger went, where that is known."""
+        by = to or "another process"
+        self._end(f"{self.name}: {by} has taken this ledger over; nothing more is sent from here")
+
+    def refusals(self) -> RefusalWatch:
+        """Watches one of its lines: where it is refused for good, it works no more."""
+        return RefusalWatch(self.name, self._now, self._refused)
+
+    def _refused(self, why: str) -> None:
+        self.is_refused = self.is_refused or self.why_lost is None
+        self._end(why)
+
+    def _end(self, why: str) -> None:
         self._lease.end()
-        if self.why_lost is None:
-            by = to or "another process"
-            self.why_lost = f"{self.name}: {by} has taken this ledger over; nothing more is sent from here"
+        self.why_lost = self.why_lost or why
 
     async def beat(self) -> None:
         """Beats until it is dead."""
+        refusals = self.refusals()
         while self.why_lost is None:
             begun_at = self._now()
             try:
-                async with self._line.asking() as asked:
-                    beat = await asked.processes.beat(self.number)
-                    if beat is not None and beat <= self._latest:  # what was said since has been forgotten
-                        await asked.processes.note_loss()
-                        beat = None
-                    successor = None if beat is not None else await asked.leases.owner()
+                with refusals.watching():
+                    async with self._line.asking() as asked:
+                        beat = await asked.processes.beat(self.number)
+                        if beat is not None and beat <= self._latest:  # what was said since has been forgotten
+                            await asked.processes.note_loss()
+                            beat = None
+                        successor = None if beat is not None else await asked.leases.owner()
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("%s: a beat has failed: %s", self.name, error)
             else:

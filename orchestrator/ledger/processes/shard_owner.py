@@ -47,6 +47,9 @@ class ShardOwner:
         self._needs_due_at = 0
         self._needs_at = 0
         self.endpoints_left = EndpointsLeft()
+        self.refusals = membership.refusals()
+        """Of what it looks for again and again."""
+
         self.loop = asyncio.get_running_loop()
 
     @property
@@ -64,8 +67,13 @@ class ShardOwner:
         """Why it has nothing any more, once that is known."""
         return self._membership.why_lost
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server has let it in no more, and that is why."""
+        return self._membership.is_refused
+
     def lost(self) -> str | None:
-        """The same, of the ledger as its place."""
+        """`why_lost`, of the ledger as its place."""
         return self.why_lost
 
     @property

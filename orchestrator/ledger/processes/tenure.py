@@ -58,8 +58,9 @@ class Tenure(ShardOwner):
         while True:
             await anyio.sleep(BEAT_US / SECOND_US)
             try:
-                seen = await self.look()
-                await self.take(lease.shard for lease in seen.leases if lease.owner is None)
+                with self.refusals.watching():
+                    seen = await self.look()
+                    await self.take(lease.shard for lease in seen.leases if lease.owner is None)
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("which shards nobody has is unknown: %s", error)
 

@@ -98,6 +98,9 @@ class Site:
         """Endpoints that answer nothing for now."""
 
         self.are_lines_cut = False
+        self.refusal: Exception = ConnectionRefusedError("no way there")
+        """What is said then to whoever comes."""
+
         self._owners_lines = list[Any]()
         self.on_owners_line: Callable[[Any], None] = lambda _: None
         """What happens to one as soon as it is there."""
@@ -149,15 +152,15 @@ class Site:
         if not OWNERS_LINE.items() <= settings.items():
             return await waited_for(self.url)(settings, bounds)
         if self.are_lines_cut:
-            raise ConnectionRefusedError("no way there")
+            raise self.refusal
         self._owners_lines.append(await waited_for(self.url)(settings, bounds))
         self.on_owners_line(self._owners_lines[-1])
         return self._owners_lines[-1]
 
-    def cut_owners_lines(self) -> None:
-        """Nobody can ask any more who owns what."""
+    def cut_owners_lines(self, which: slice = slice(None)) -> None:
+        """On those lines, numbered as they were made, nobody can ask any more who owns what, nor on a new one."""
         self.are_lines_cut = True
-        for driver in self._owners_lines:
+        for driver in self._owners_lines[which]:
             driver.terminate()
 
     def request(self, **asked: Any) -> ServeRequest:

@@ -46,6 +46,9 @@ class Place:
         self._url = url
         self._opened = opened
         self.away: set[str] = set()
+        self.refusal: Exception = ConnectionRefusedError()
+        """What is said to them."""
+
         self.late_s = 0.0
         self.refused = 0
         """So often whoever is to be declared dead is not, since the connection ends."""
@@ -53,15 +56,20 @@ class Place:
         self.begun_s = 0.0
         """When the last beat began to which an answer has come."""
 
+        self.role: str | None = None
+        """As which a process is there that connects from now on."""
+
         self._lines: dict[str, list[Any]] = {}
 
     def connect(self, process: ProcessName) -> Connect:
         async def connected(settings: Settings, bounds: LineBounds) -> Any:
             if process.mark in self.away:
-                raise ConnectionRefusedError
+                raise self.refusal
             driver = await waited_for(self._url)(
                 {"application_name": f"orchestrator{process.mark}", **settings}, bounds
             )
+            if self.role is not None:
+                await driver.execute(f"SET ROLE {self.role}")
             self._lines.setdefault(process.mark, []).append(driver)
             self._opened.callback(driver.terminate)
             return SlowLine(driver, self, process)

@@ -7,6 +7,11 @@ BATCH = "orchestrator/ledger/transactions/batch_write.py"
 CONNECTION = "orchestrator/ledger/postgres/connection.py"
 TESTS = "tests/ledger/postgres/test_lost_lines.py"
 CONNECTING = "tests/ledger/postgres/test_connecting.py"
+REFUSED = "tests/ledger/processes/test_refusal_watch.py"
+REFUSED_PROCESSES = (
+    "tests/api/hosting/test_refused_processes.py"
+    "::test_who_is_let_in_no_more_on_one_of_its_lines_ends_and_says_what_to_do"
+)
 SILENT_HOST = (
     f"{CONNECTING}::test_a_host_that_answers_nothing_leaves_time_to_beat_at_the_next_one_which_is_first_from_then_on"
 )
@@ -84,5 +89,40 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             f"{CONNECTING}::test_where_a_name_leads_elsewhere_for_a_while_is_waited_for_once_the_server_was_reached",
         ),
+    ),
+    Fault(
+        name="a process that the server lets in no more beats for ever",
+        path="orchestrator/ledger/processes/membership.py::Membership.beat",
+        old="with refusals.watching():",
+        new="if True:",
+        tests=(REFUSED_PROCESSES,),
+    ),
+    Fault(
+        name="a process that is let in no more where it looks for work looks for ever",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._step",
+        old="with self.owner.refusals.watching():",
+        new="if True:",
+        tests=(REFUSED_PROCESSES,),
+    ),
+    Fault(
+        name="a server that is away refuses whoever comes",
+        path="orchestrator/ledger/processes/refusal_watch.py::RefusalWatch.watching",
+        old="except LedgerUnavailableError:",
+        new="except ZeroDivisionError:",
+        tests=(f"{REFUSED}::test_a_server_that_is_away_is_waited_for_however_long",),
+    ),
+    Fault(
+        name="a refusal is remembered after the server has let the process in",
+        path="orchestrator/ledger/processes/refusal_watch.py::RefusalWatch.watching",
+        old="self._since = None",
+        new="pass",
+        tests=(f"{REFUSED}::test_a_refusal_is_forgotten_once_the_server_has_answered",),
+    ),
+    Fault(
+        name="a process that is let in no more joins again and again",
+        path="orchestrator/api/hosting/shared_host.py::serve_shared",
+        old="case DeposedError() as cause if owner is None or not owner.is_refused:",
+        new="case DeposedError() as cause:",
+        tests=(REFUSED_PROCESSES,),
     ),
 )

@@ -1,0 +1,65 @@
+"""A process that the server lets in no more is none of the ledger's once that has lasted."""
+
+import anyio
+import pytest
+
+from orchestrator.errors import StorageError
+from orchestrator.ledger.processes.refusal_watch import REFUSED_US
+from orchestrator.units import SECOND_US
+from tests.ledger.processes.place import ASKS, OWNER, Place
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+REFUSED_S = REFUSED_US / SECOND_US
+
+
+async def test_one_that_is_let_in_no_more_waits_for_so_long_and_not_longer(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        place.refusal = StorageError("no password")
+        place.cut_off(OWNER)
+        await anyio.sleep(REFUSED_S - 1)
+        assert tenure.why_lost is None
+        await anyio.sleep(5)
+        assert str(tenure.why_lost) == "no password. It has been so for 30 s: nothing more is sent from here"
+        assert tenure.is_refused
+        place.away.clear()
+        await anyio.sleep(5)
+        assert not tenure.may_leave()
+
+
+async def test_a_refusal_is_forgotten_once_the_server_has_answered(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        place.refusal = StorageError("no password")
+        for _ in range(3):
+            place.cut_off(OWNER)
+            await anyio.sleep(REFUSED_S - 5)
+            place.away.clear()
+            await anyio.sleep(3)
+        assert tenure.why_lost is None
+        assert tenure.may_leave()
+
+
+async def test_a_server_that_is_away_is_waited_for_however_long(place: Place) -> None:
+    async with place.tenure(OWNER) as tenure:
+        place.cut_off(OWNER)
+        await anyio.sleep(3 * REFUSED_S)
+        place.away.clear()
+        await anyio.sleep(3)
+        assert tenure.why_lost is None
+        assert tenure.may_leave()
+
+
+async def test_one_from_which_a_right_was_taken_away_is_refused(place: Place) -> None:
+    admin = await place.driver(ASKS)
+    await admin.execute("CREATE ROLE engine_of_tests")
+    try:
+        await admin.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO engine_of_tests")
+        place.role = "engine_of_tests"
+        async with place.tenure(OWNER) as tenure:
+            await anyio.sleep(3)
+            assert tenure.may_leave()
+            await admin.execute("REVOKE UPDATE ON processes FROM engine_of_tests")
+            await anyio.sleep(REFUSED_S + 3)
+            assert "grant the role what it lacks. It has been so for 30 s" in str(tenure.why_lost)
+    finally:
+        await admin.execute("DROP OWNED BY engine_of_tests; DROP ROLE engine_of_tests")
