@@ -12,7 +12,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, who_and_since
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.administration.server_inspection import ServerInspection
-from orchestrator.ledger.commands.command_types import Action, StoppedProcess
+from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, StoppedProcess
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
@@ -95,7 +95,7 @@ async def _stop_several(
         }
     left = await _left(server, chosen, within_s)
     answers = {number: await ledger.commands.one(command) for number, command in commands.items()}
-    refused = next((each for each in answers.values() if each.is_refused), None)
+    refused = next((each for each in answers.values() if each.is_refused and each.code != OF_ANOTHER.code), None)
     if refused is not None and left:
         raise UsageError(f"{', '.join(chosen[number] for number in left)}: {refused.outcome}")
     ends = tuple(ProcessEnd(process=process, ended=number not in left) for number, process in chosen.items())

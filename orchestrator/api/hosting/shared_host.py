@@ -135,7 +135,6 @@ async def _sharing(
 
 async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> None:
     """Begins what the engine of a shard does. Inside of its `working`."""
-    engine.commands.stops_when_asked(host.stop)
     if engine.scope.is_keeper:
         recovered, _ = await host.begin(engine, Firing.ALWAYS if host.run is None else Firing.HANDED_OVER)
     else:

@@ -21,7 +21,7 @@ from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, 
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command_types import LENGTHY, Action, Command, Reply
+from orchestrator.ledger.commands.command_types import ENDS, LENGTHY, Action, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 
 log = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ class CommandInbox:
         return [each for each in await self._ledger.commands.pending() if self._is_ours(each)]
 
     def _is_ours(self, command: Command) -> bool:
-        if command.action == Action.STOP_PROCESS:
-            return command.ends(self._ledger.runs.heartbeats.epoch)
+        if command.action in ENDS:  # of several processes each sees to its own end (`engine.process.stop_watch`)
+            return self._scope.is_everything and command.ends(self._ledger.runs.heartbeats.epoch)
         if command.at_endpoint is None or (command.is_left and command.action in LEDGER_CHANGES):
             return self._scope.is_keeper
         return self._scope.has(command.at_endpoint)

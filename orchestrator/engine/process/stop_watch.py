@@ -13,7 +13,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command_types import AskedCommands, Command, Reply
+from orchestrator.ledger.commands.command_types import ENDS, OF_ANOTHER, AskedCommands, Command, Reply
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ class StopWatch:
         try:
             if self._before is None:
                 self._before = await self.ledger.commands.asked()
+                await self._finish_old(self._before)
             command = await self.ledger.commands.end_asked(self.number, since=self._before)
             if command is not None:
                 await self._stop(command)
@@ -53,6 +54,12 @@ class StopWatch:
             log.info("whether this process is to stop is unknown: %s", error)
             return POLL_S_MAX
         return SELDOM_S
+
+    async def _finish_old(self, before: AskedCommands) -> None:
+        """What was asked of processes that have ended since is done: nobody comes who would do it."""
+        for command in await self.ledger.commands.pending():
+            if command.action in ENDS and before.has(command.id):
+                await self.ledger.commands.finish(command.id, OF_ANOTHER)
 
     async def _stop(self, command: Command) -> None:
         await self.ledger.commands.finish(command.id, STOPS)

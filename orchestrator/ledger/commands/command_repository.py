@@ -20,7 +20,7 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.actions.action_rows import action_add, actions_carried_out
 from orchestrator.ledger.actions.asker import Asker, this_user
 from orchestrator.ledger.commands.command_as_action import command_act
-from orchestrator.ledger.commands.command_types import Action, Argument, AskedCommands, Command, Reply
+from orchestrator.ledger.commands.command_types import ENDS, Action, Argument, AskedCommands, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.expressions import nobody_has
 from orchestrator.ledger.schema.job_tables import commands, runs
@@ -108,7 +108,7 @@ class Commands(Repository):
 
     async def end_asked(self, process: int, *, since: AskedCommands) -> Command | None:
         """The first command but these that asks for the end of the process of that number, if any does."""
-        asked = commands.c.action.in_([Action.STOP.value, Action.STOP_PROCESS.value])
+        asked = commands.c.action.in_(sorted(ENDS))
         query = _COMMANDS.where(commands.c.id > since.before, asked).order_by(commands.c.id)
         found = await self._access.structs(Command, query)
         return next((each for each in found if each.ends(process) and not since.has(each.id)), None)

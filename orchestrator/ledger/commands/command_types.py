@@ -85,6 +85,10 @@ class Action(StrEnum):
     """The same, for one of several processes."""
 
 
+ENDS: Final = frozenset({Action.STOP, Action.STOP_PROCESS})
+"""What asks for the end of processes."""
+
+
 class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One command. Times are microseconds UTC."""
 

@@ -3,13 +3,16 @@
 import anyio
 import pytest
 
+from orchestrator.api.admin.process_stop import stop
 from orchestrator.api.hosting.host import host_of
 from orchestrator.api.hosting.shared_host import serve_shared
 from orchestrator.api.hosting.shared_ledger import SharedLedger
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.commands.command_types import OF_ANOTHER
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import ProcessName
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.api.hosting.site import ONE, OTHER, SOON_S, Site
 from tests.engine.process import Heard
 from tests.postgres.ledgers import waited_for
@@ -36,6 +39,23 @@ async def test_what_it_has_asked_for_is_anybodys_before_its_engines_have_ended(s
         assert await leases.give(beside, taken, is_settled=True)
         assert [each.shard for each in await leases.take(beside, [taken.shard])] == [taken.shard]
         assert not machine.ended.is_set()
+    driver.terminate()
+
+
+async def test_what_was_asked_of_those_that_are_dead_ends_none_that_comes_later(site: Site) -> None:
+    driver = await waited_for(site.url)({}, LineBounds())
+    await joins(driver, ProcessName("one that was killed", " #b"))
+    stopped = await stop(parse_ledger_url(site.url), None, site.dependencies("people"), within_s=0.2)
+    assert (stopped.ended, stopped.outcome) == (False, None)
+    async with site.ledger() as ledger:
+        [asked] = await ledger.commands.pending()
+        async with site.serving("a") as [machine]:
+            await anyio.sleep(10)
+            assert not machine.ended.is_set()
+            assert (await site.shards())[0] == "a"
+            assert (await ledger.commands.one(asked.id)).outcome == OF_ANOTHER.text
+            stopped = await stop(parse_ledger_url(site.url), None, site.dependencies("people"))
+            assert (stopped.ended, stopped.outcome) == (True, "it stops")
     driver.terminate()
 
 

@@ -18,6 +18,7 @@ from orchestrator.ledger.commands.command_types import (
     NewName,
     NewPriority,
     ResetLimits,
+    StoppedProcess,
 )
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
@@ -79,6 +80,17 @@ async def test_a_command_is_carried_out_by_the_engine_of_its_run_and_one_of_no_r
                 assert keeper.runs.sessions.keys() == {run.id}
             of_nobody = await asked(beside, Action.LIMITS_RESET, argument=ALL, endpoint=other.endpoint_id)
             assert of_nobody.done_at is None, "nobody works there"
+
+
+async def test_what_asks_for_the_end_of_processes_is_left_to_each_of_several(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w, elsewhere(w, path) as beside:
+        run = await w.a_run(ONE, SLOW)
+        async with w.at_work(run, is_keeper=True):
+            mine = StoppedProcess(w.ledger.runs.heartbeats.epoch)
+            for action, argument in ((Action.STOP, None), (Action.STOP_PROCESS, mine)):
+                assert (await asked(beside, action, argument=argument)).done_at is None
+            assert (await asked(beside, Action.TICK)).outcome, "what comes after it is carried out"
 
 
 async def test_who_did_not_carry_it_out_notices_what_was_changed_of_a_run(tmp_path: Path) -> None:

@@ -21,6 +21,29 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="the keeper answers for all of several processes that are to end",
+        path="orchestrator/engine/commands/inbox.py::CommandInbox._is_ours",
+        old="return self._scope.is_everything and command.ends(self._ledger.runs.heartbeats.epoch)",
+        new="return self._scope.is_keeper",
+        tests=(
+            "tests/engine/commands/test_whose_command.py::test_what_asks_for_the_end_of_processes_is_left_to_each_of_several",
+        ),
+    ),
+    Fault(
+        name="what was asked of a process that has ended stays to be done",
+        path="orchestrator/engine/process/stop_watch.py::StopWatch._poll",
+        old="await self._finish_old(self._before)",
+        new="pass",
+        tests=(f"{STOPPING}::test_what_was_asked_of_those_that_are_dead_ends_none_that_comes_later",),
+    ),
+    Fault(
+        name="one of several processes obeys what was asked before it was there",
+        path="orchestrator/engine/process/stop_watch.py::StopWatch._poll",
+        old="self._before = await self.ledger.commands.asked()",
+        new="self._before = AskedCommands()",
+        tests=(f"{STOPPING}::test_what_was_asked_of_those_that_are_dead_ends_none_that_comes_later",),
+    ),
+    Fault(
         name="a shard is given while its engine goes on",
         path="orchestrator/core/ownership/shard_duties.py::shard_duties",
         old="give=sorted(leaving - set(at_work))",
