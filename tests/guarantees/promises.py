@@ -394,7 +394,7 @@ PROMISES: Final = (
             "Each pod of a run (`--pods`) is in the ledger before the service is asked for it. It ends with the run, with a "
             "brake that holds it, or with its process; after a crash at any point it is ended, or goes on with its run, once "
             "somebody works on the ledger, or by `orchestrator runs tidy`. A request whose answer was lost is never made again "
-            "before it is certain that it made no pod."
+            "before it is certain that it made no pod. A run stays in the ledger as long as a pod of it may be paid."
         ),
         assumptions=(
             "The account's list has a new pod within two minutes, under the name that it was given. One that comes later is terminated all the same, once somebody works on the ledger.",
@@ -410,6 +410,8 @@ PROMISES: Final = (
             "tests/engine/pods/test_kills.py::test_after_a_kill_the_same_run_goes_on_with_its_pods",
             "tests/engine/pods/test_kills.py::test_killed_at_each_commit_nothing_is_left_that_is_paid",
             "tests/engine/pods/test_kills.py::test_after_a_kill_another_run_ends_the_pods_that_nobody_wants",
+            "tests/engine/pods/test_kills.py::test_a_run_is_deleted_once_its_pods_are_ended",
+            "tests/api/hosting/test_pods_handed_over.py::test_a_run_is_deleted_once_no_pod_of_it_can_come_that_nobody_would_end",
             "tests/engine/pods/test_lying_account.py::test_a_create_whose_answer_is_lost_is_found_by_its_name",
             "tests/engine/pods/test_lying_account.py::test_a_create_that_fails_and_does_nothing_is_asked_again_once_that_is_certain",
             "tests/engine/pods/test_lying_account.py::test_an_answer_about_another_pod_is_not_believed",

@@ -12,12 +12,13 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import Asker
-from orchestrator.ledger.commands.command_types import JOBS_THERE, Action, Argument, NewName
+from orchestrator.ledger.commands.command_types import JOBS_THERE, PODS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.parsers.name_parsers import parse_run_name
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
+_END_FIRST: Final = "end it first (orchestrator runs tidy)"
 
 
 class Renamed(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +58,9 @@ async def rename(ledger: LedgerAddress, name: str, to: str, dependencies: Depend
 async def delete(ledger: LedgerAddress, name: str, dependencies: Dependencies | None = None) -> Deleted:
     """Deletes the run `name` with everything that is known of it.
 
-    Raises `UsageError` where there is no such run, or jobs of it are at the service: unless the run is to be cancelled
-    and nobody works on the ledger, who could see to that. Raises `LedgerBusyError` as `rename`.
+    Raises `UsageError` where there is no such run, a pod of it may still be paid, or jobs of it are at the service:
+    unless the run is to be cancelled and nobody works on the ledger, who could see to that. Raises `LedgerBusyError` as
+    `rename`.
     """
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
@@ -69,7 +71,9 @@ async def delete(ledger: LedgerAddress, name: str, dependencies: Dependencies | 
             try:
                 async with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
                     if not await opened.runs.take_back(run.id):
-                        raise UsageError(f"{run.name}: {JOBS_THERE}; {_COLLECT_FIRST}")
+                        has_pods = bool(await opened.runs.pod_leases.all(run=run.id, open_only=True))
+                        why = f"{PODS_THERE}; {_END_FIRST}" if has_pods else f"{JOBS_THERE}; {_COLLECT_FIRST}"
+                        raise UsageError(f"{run.name}: {why}")
                     act = Act(verb=Action.DELETE, subject=SubjectKind.RUN, number=run.id, name=run.name)
                     await opened.actions.note(given.asked, act, Ended("it is deleted"))
                     opened.runs.intakes.pace.is_beside = lambda: False

@@ -42,7 +42,9 @@ REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
 
 
 _ADVICE: Final[Mapping[ReplyCode | None, str]] = {
-    ReplyCode.JOBS_AT_SERVICE: "; delete it once they have ended (orchestrator cancel gives them up)"
+    ReplyCode.JOBS_AT_SERVICE: "; delete it once they have ended (orchestrator cancel gives them up)",
+    ReplyCode.PODS_PAID: "; whoever works on the ledger ends it within minutes once the run has nothing to do"
+    " (orchestrator cancel); delete the run then",
 }
 
 

@@ -279,7 +279,7 @@ class PodHost:
         """Whether the server of a lease's pod says that it is well, or answers and says nothing of that."""
         assert lease.url is not None
         found = await self._ledger.runs.all([lease.run])
-        if not found:  # it was deleted: its pods end with the next look
+        if not found:  # an earlier version has deleted it: its pods end with the next look
             return False
         [run] = found
         there = await self._ledger.runs.at_endpoint(run, lease.url)

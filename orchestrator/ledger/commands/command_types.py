@@ -22,6 +22,9 @@ NAME_TAKEN: Final = "there is a run called {} already; choose another name"
 JOBS_THERE: Final = "jobs of it are at the service, and their results would be lost"
 
 
+PODS_THERE: Final = "a pod of it may still be paid"
+
+
 MAY_BE_TAKEN: Final = "{} may have taken a job of it"
 
 
@@ -36,6 +39,9 @@ class ReplyCode(StrEnum):
 
     JOBS_AT_SERVICE = "jobs_at_service"
     """Jobs of the run are at the service, so that it cannot be deleted."""
+
+    PODS_PAID = "pods_paid"
+    """Pods of the run may be paid, so that it cannot be deleted."""
 
 
 class Action(StrEnum):

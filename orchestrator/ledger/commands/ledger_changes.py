@@ -17,6 +17,7 @@ from orchestrator.ledger.commands.command_types import (
     NAME_TAKEN,
     NO_RUN,
     NOT_TAKEN_IN,
+    PODS_THERE,
     Action,
     CancelledRun,
     Command,
@@ -31,7 +32,7 @@ from orchestrator.ledger.commands.command_types import (
 from orchestrator.ledger.runs.endpoints import chosen_limits_delete, chosen_limits_write
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set, grace_set, lift_write
-from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transactions.run_removal import run_has_pods, run_take_back
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import BRAKES, RunSettings
@@ -129,6 +130,8 @@ async def _delete(connection: AsyncConnection, command: Command, _now: int) -> R
     known = (await connection.execute(select(runs.c.id).where(runs.c.id == command.run))).first()
     if known is None:
         return Reply(NO_RUN, is_refused=True)
+    if await run_has_pods(connection, command.run):
+        return Reply(PODS_THERE, is_refused=True, code=ReplyCode.PODS_PAID)
     return Reply(JOBS_THERE, is_refused=True, code=ReplyCode.JOBS_AT_SERVICE)
 
 

@@ -8,17 +8,17 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState, PodLease, lease_name
 from orchestrator.core.pods.pod_template import PodTemplate
-from orchestrator.ledger.schema.pod_tables import pod_leases
+from orchestrator.ledger.schema.job_tables import runs
+from orchestrator.ledger.schema.pod_tables import OPEN_LEASE, pod_leases
 from orchestrator.ledger.transactions.repository import Repository, alone, shared
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _template: Final = msgspec.json.Decoder(PodTemplate)
 
-_OPEN: Final = pod_leases.c.state != LeaseState.ENDED.value
 _KEPT: Final = ("state", "pod", "began_at", "ready_at", "ending_at", "ended_at", "per_hour", "detail")
 _WRITE: Final = (
     update(pod_leases)
-    .where(pod_leases.c.id == bindparam("of"), _OPEN)
+    .where(pod_leases.c.id == bindparam("of"), OPEN_LEASE)
     .values({"why": bindparam("end")} | {name: bindparam(f"new_{name}") for name in _KEPT})
 )
 
@@ -42,10 +42,12 @@ class PodLeases(Repository):
     @alone
     async def want(self, transaction: Transaction, wishes: Sequence[LeaseRequest]) -> list[PodLease]:
         """Writes down that these are wanted, before anybody is asked for them, but for those of a pod that somebody has
-        a lease of, and returns their leases. Raises `StorageError`.
+        a lease of, and of runs that are none any more, and returns their leases. Raises `StorageError`.
         """
         found, now = [], self._access.now()
         for wish in wishes:
+            if not await _is_run(transaction, wish.run):
+                continue
             if wish.rests is not None and await _has_lease(transaction, wish.rest_url, wish.rests.pod):
                 continue
             number = 1 + await _count(transaction, wish.run)
@@ -86,8 +88,13 @@ class PodLeases(Repository):
         if run is not None:
             query = query.where(pod_leases.c.run == run)
         if open_only:
-            query = query.where(_OPEN)
+            query = query.where(OPEN_LEASE)
         return [_lease(row) for row in await self._access.rows(query)]
+
+
+async def _is_run(transaction: Transaction, run: int) -> bool:
+    query = select(runs.c.id).where(runs.c.id == run, runs.c.intake_accepted > 0)
+    return (await transaction.connection.execute(query)).first() is not None
 
 
 async def _count(transaction: Transaction, run: int) -> int:
@@ -96,7 +103,9 @@ async def _count(transaction: Transaction, run: int) -> int:
 
 
 async def _has_lease(transaction: Transaction, rest_url: str, pod: str | None) -> bool:
-    query = select(pod_leases.c.id).where(pod_leases.c.rest_url == rest_url, pod_leases.c.pod == pod, _OPEN).limit(1)
+    query = (
+        select(pod_leases.c.id).where(pod_leases.c.rest_url == rest_url, pod_leases.c.pod == pod, OPEN_LEASE).limit(1)
+    )
     return (await transaction.connection.execute(query)).first() is not None
 
 

@@ -254,8 +254,8 @@ class Runs(Repository):
     @alone
     async def take_back(self, transaction: Transaction, run: int) -> bool:
         """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
-        (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled. Nobody works on
-        `run`, or takes in for it.
+        (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled, or a pod of it may
+        be paid. Nobody works on `run`, or takes in for it.
         """
         return await run_take_back(transaction.connection, run, even_if_cancelling=True)
 

@@ -1,5 +1,7 @@
 """The table of pods that work for runs. All times are INTEGER microseconds UTC."""
 
+from typing import Final
+
 from sqlalchemy import BLOB, INTEGER, REAL, TEXT, CheckConstraint, Column, Index, Table
 
 from orchestrator.core.pods.pod_lease import LeaseEnd, LeaseState
@@ -9,7 +11,7 @@ pod_leases = Table(
     "pod_leases",
     metadata,
     Column("id", INTEGER, primary_key=True),
-    Column("run", INTEGER, nullable=False),  # no foreign key: a run may be deleted while its pods are still paid
+    Column("run", INTEGER, nullable=False),  # no foreign key: a run may be deleted, and a pod of it come late
     Column("name", TEXT, nullable=False),
     Column("service_url", TEXT, nullable=False),
     Column("rest_url", TEXT, nullable=False),
@@ -31,5 +33,8 @@ pod_leases = Table(
 )
 """Each pod that works, or has worked, for a run: `core.pods.pod_lease.PodLease`. One that is started again has another
 row."""
+
+OPEN_LEASE: Final = pod_leases.c.state != LeaseState.ENDED.value
+"""Something of it may still be paid."""
 
 Index("pod_leases_of_run", pod_leases.c.run)

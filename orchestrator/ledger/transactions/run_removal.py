@@ -49,6 +49,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
+from orchestrator.ledger.schema.pod_tables import OPEN_LEASE, pod_leases
 from orchestrator.ledger.schema.sample_tables import run_samples
 from orchestrator.ledger.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.run_controls import HAS_UNFINISHED
@@ -65,6 +66,7 @@ _AT_SERVICE: Final = (
     )
     .exists()
 )
+_HAS_PODS: Final = select(literal_column("1")).where(pod_leases.c.run == runs.c.id, OPEN_LEASE).exists()
 _TAKE_BACK: Final = update(runs).where(runs.c.id == bindparam("run")).values(intake_accepted=0)
 _OF_RUN: Final = select(jobs.c.id).where(jobs.c.run_id == bindparam("run"))
 _SUBMISSIONS_END: Final = select(func.max(submissions.c.id)).where(
@@ -103,10 +105,17 @@ _FORGET_NOTICES: Final = delete(notices).where(
 
 async def run_take_back(connection: AsyncConnection, run: int, *, even_if_cancelling: bool) -> bool:
     """Takes back that any intake of `run` was accepted. False where jobs of it are at the service; those of a run that
-    is to be cancelled are given up, `even_if_cancelling`.
+    is to be cancelled are given up, `even_if_cancelling`. False, too, while a pod of it may be paid: of a run that is
+    none, nobody of several processes would end it.
     """
     may_go = or_(~_AT_SERVICE, runs.c.cancel_requested == 1) if even_if_cancelling else ~_AT_SERVICE
-    return (await connection.execute(_TAKE_BACK.where(may_go), {"run": run})).rowcount > 0
+    return (await connection.execute(_TAKE_BACK.where(may_go, ~_HAS_PODS), {"run": run})).rowcount > 0
+
+
+async def run_has_pods(connection: AsyncConnection, run: int) -> bool:
+    """Whether a pod of `run` may still be paid."""
+    found = await connection.execute(select(runs.c.id).where(runs.c.id == run, _HAS_PODS))
+    return found.first() is not None
 
 
 async def run_give_up(connection: AsyncConnection, run: int) -> bool:

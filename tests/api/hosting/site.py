@@ -129,6 +129,12 @@ class Site:
             async with ServerSite(ledger, connect=self._connect, here=here).holding_intake(run, now=now) as right:
                 yield right
 
+        @asynccontextmanager
+        async def lock(ledger: LedgerAddress, /, *, now: int, doing: str = "") -> AsyncIterator[None]:
+            assert isinstance(ledger, LedgerUrl)
+            async with ServerSite(ledger, connect=self._connect, here=here).holding(now=now, doing=doing):
+                yield
+
         async def hear(request: httpx.Request) -> httpx.Response:
             self.told.append(json.loads(request.content))
             self.told_at.append(int(request.headers["webhook-timestamp"]))
@@ -143,6 +149,7 @@ class Site:
             connect=lambda _: self._connect,
             here=here,
             machine=lambda: name,
+            lock=lock,
             intake_lock=intake_lock,
             post_hook=partial(post_notification, transport=httpx.MockTransport(hear)),
             open_files=lambda: 4_096,

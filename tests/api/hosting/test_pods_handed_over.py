@@ -4,20 +4,26 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.account.run_pods import RunPods
+from orchestrator.api.admin.run_admin import Deleted, delete
+from orchestrator.api.runs.process_commands import control
 from orchestrator.client import Service
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.core.ownership.shard_bids import ASK_US
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.settings.command_requests import ServeRequest
+from orchestrator.errors import UsageError
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
+from orchestrator.settings.command_requests import ControlAction, ServeRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.hosting.site import Site
-from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace
+from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_create, is_list, lost
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -36,6 +42,11 @@ class SiteWithPods(Site):
             service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=way),
             pods=RunPods,
         )
+
+    async def pods_of(self, run: Run) -> int:
+        """How many pods of `run` may be paid, as the ledger says."""
+        async with self.ledger() as ledger:
+            return len(await ledger.runs.pod_leases.all(run=run.id, open_only=True))
 
     def request(self, **asked: Any) -> ServeRequest:
         return replace(super().request(**asked), connection=CONNECTION)
@@ -64,4 +75,40 @@ async def test_pods_go_on_where_another_process_takes_their_run_over(site: Site,
                 with anyio.fail_after(60):
                     while place.running:  # noqa: ASYNC110  nobody tells
                         await anyio.sleep(0.5)
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_a_run_is_deleted_once_no_pod_of_it_can_come_that_nobody_would_end(site: Site, tmp_path: Path) -> None:
+    site.__class__ = SiteWithPods
+    assert isinstance(site, SiteWithPods)
+    site.place = place = Workplace(tmp_path)
+    is_shown = False
+
+    async def after(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        if is_create(request):
+            return await lost(request, answer)
+        return answer if is_shown or not is_list(request) else httpx.Response(200, json={"pods": []}, request=request)
+
+    place.way.after = after
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(place.emulator.serve)
+        run = await site.run_at("pods:vllm", WITH_PODS, jobs=3)
+        async with site.serving("a") as [machine]:
+            with anyio.fail_after(60):
+                while len(place.running) < 2:  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(0.5)
+            ledger, people = parse_ledger_url(site.url), site.dependencies("people")
+            await control(ledger, run.name, ControlAction.CANCEL, people)
+            await site.until(run, State.CANCELLED, 3)
+            with pytest.raises(UsageError, match="a pod of it may still be paid; whoever works on the ledger ends it"):
+                await delete(ledger, run.name, people)
+            is_shown = True
+            with anyio.fail_after(60):
+                while place.running:  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(0.5)
+                while (await site.pods_of(run)) > 0:  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(0.5)
+            assert await delete(ledger, run.name, people) == Deleted(run=run.name, jobs=3)
+            machine.heard.warnings.clear()  # that it was cancelled
         tasks.cancel_scope.cancel()

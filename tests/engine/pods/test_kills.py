@@ -4,7 +4,9 @@ that is paid, makes none twice, and all rows are done.
 Time is that of `tests.simulation`.
 """
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +15,17 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.admin.run_admin import Deleted, delete
 from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.paid_pods import left_paid
 from orchestrator.api.inspect.status import latest
+from orchestrator.api.runs.process_commands import control
 from orchestrator.core.pods.pod_template import PodTemplate, WhenDone
 from orchestrator.engine.hosting.lent_bounds import PutBack
 from orchestrator.engine.hosting.pod_host import MAY_BE_PAID, EndedPod
+from orchestrator.errors import UsageError
 from orchestrator.ledger import read_ledger
+from orchestrator.settings.command_requests import ControlAction
 from tests.engine.pods.workplace import (
     TEMPLATE,
     Workplace,
@@ -30,9 +36,8 @@ from tests.engine.pods.workplace import (
     is_show,
     nobody_holds,
 )
-from tests.ledger.ledgers import opened
 from tests.simulation.database import async_creator
-from tests.simulation.run import Crash, run, run_until_crash
+from tests.simulation.run import Crash, run_until_crash
 
 JOBS = 6
 Kind = Callable[[httpx.Request], bool]
@@ -252,16 +257,31 @@ def test_doctor_asks_no_pod_that_is_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_pods_of_a_run_that_was_deleted_are_ended_by_whoever_comes_next(tmp_path: Path) -> None:
+def test_pods_of_a_run_that_an_earlier_version_has_deleted_are_ended_by_whoever_comes_next(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     assert dies(place, kill_at(place, is_create, 2, is_done=True))
-
-    async def delete() -> None:
-        async with opened(place.folder / "db", clock=place.clock) as ledger:
-            assert await ledger.runs.take_back(1)
-
-    run(delete, start_s=place.until_s)
+    with closing(sqlite3.connect(place.folder / "db")) as ledger, ledger:
+        ledger.execute("UPDATE runs SET intake_accepted = 0")
     assert len(place.running) == 2
     place.until_s += 10.0
     place.world(partial(place.carry_out, 30, name="other", pods=1))
     assert place.pods == {}
+
+
+@pytest.mark.slow
+def test_a_run_is_deleted_once_its_pods_are_ended(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    assert dies(place, kill_at(place, is_create, 2, is_done=True))
+
+    async def deleted() -> Deleted:
+        return await delete(place.folder / "db", "in", place.dependencies)
+
+    with pytest.raises(UsageError, match=r"in: a pod of it may still be paid; end it first \(orchestrator runs tidy\)"):
+        place.world(deleted)
+    place.world(partial(control, place.folder / "db", "in", ControlAction.CANCEL, place.dependencies))
+    with pytest.raises(UsageError, match="a pod of it may still be paid"):
+        place.world(deleted)
+    assert len(place.running) == 2
+    place.world(place.tidy)
+    assert place.pods == {}
+    assert place.world(deleted) == Deleted(run="in", jobs=JOBS)

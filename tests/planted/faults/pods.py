@@ -2,6 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
+_LEASES = "tests/conformance/test_pod_leases.py"
 _KILLS = "tests/engine/pods/test_kills.py"
 _LYING = "tests/engine/pods/test_lying_account.py"
 _RUNS = "tests/engine/pods/test_run_with_pods.py"
@@ -51,9 +52,25 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/runs/pod_leases.py::PodLeases.want",
         old="if wish.rests is not None and await _has_lease(transaction, wish.rest_url, wish.rests.pod):",
         new="if False:",
+        tests=(f"{_LEASES}::test_a_pod_that_rests_is_started_again_for_one_of_those_who_want_it",),
+    ),
+    Fault(
+        name="a run is deleted while a pod of it may be paid",
+        path="orchestrator/ledger/transactions/run_removal.py::run_take_back",
+        old="_TAKE_BACK.where(may_go, ~_HAS_PODS)",
+        new="_TAKE_BACK.where(may_go)",
         tests=(
-            "tests/conformance/test_pod_leases.py::test_a_pod_that_rests_is_started_again_for_one_of_those_who_want_it",
+            "tests/api/hosting/test_pods_handed_over.py::test_a_run_is_deleted_once_no_pod_of_it_can_come_that_nobody_would_end",
+            f"{_LEASES}::test_a_run_goes_once_no_pod_of_it_may_be_paid_and_gets_none_from_then_on",
+            f"{_KILLS}::test_a_run_is_deleted_once_its_pods_are_ended",
         ),
+    ),
+    Fault(
+        name="a pod is asked for for a run that was deleted meanwhile",
+        path="orchestrator/ledger/runs/pod_leases.py::PodLeases.want",
+        old="if not await _is_run(transaction, wish.run):",
+        new="if False:",
+        tests=(f"{_LEASES}::test_a_run_goes_once_no_pod_of_it_may_be_paid_and_gets_none_from_then_on",),
     ),
     Fault(
         name="a pod that is to end is forgotten and not ended",
