@@ -11,7 +11,7 @@ OF_SERVERS: Final = (
         text=(
             "Of all that `serve` a ledger on a server, one works at each endpoint. Whoever is killed, stopped, or cut "
             "off from the ledger is followed within 10 seconds, whatever the clocks say; whoever is asked to stop, within two "
-            "seconds of its last answers. Whoever reaches the ledger and gets no answer from the service for 30 seconds lets each "
+            "seconds of its last answers, once it has ended the pods of its runs and put back workers that it raised. Whoever reaches the ledger and gets no answer from the service for 30 seconds lets each "
             "other one try once. What one lacks a key, a variable or a file for is left to those that have it. After its successor's first request none of it leaves any more, also where it was "
             "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash; "
             "answers that it still reads are its successor's, and nothing else of it is written."

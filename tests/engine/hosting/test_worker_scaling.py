@@ -397,7 +397,7 @@ def test_tidy_is_left_to_the_process_that_works(place: Place) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(place.carry_out)
             await anyio.sleep(5)
-            with pytest.raises(LedgerBusyError):
+            with pytest.raises(LedgerBusyError, match="puts back their workers: pause or cancel the run"):
                 await place.tidy()
 
     place.world(both)
