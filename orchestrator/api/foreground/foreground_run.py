@@ -172,6 +172,10 @@ class Foreground:
                 await tell_outlook(ledger, followed.run, settings, self._request.connection, self._console)
             else:
                 start_and_stop_texts.say_joined(self._console, followed.run.name, acknowledged)
+                if self._host.is_shared and acknowledged.by is not None:
+                    start_and_stop_texts.say_saved_elsewhere(
+                        self._console, followed.run.name, settings, acknowledged.by
+                    )
             self._under_way(around, joining, ledger, followed.run, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)

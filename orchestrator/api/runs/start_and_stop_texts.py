@@ -6,6 +6,7 @@ from orchestrator.api.runs.next_command import pause_command, resume_command
 from orchestrator.api.runs.process_commands import Acknowledged
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
+from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.core.text.wording import collect_again, counted
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.observers.served_run import ServedRun
@@ -16,6 +17,7 @@ from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.transactions.patience import Trouble
 from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_names import command
+from orchestrator.settings.outputs.save_settings import SAVE
 from orchestrator.settings.parsers import job_policy
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
@@ -119,6 +121,17 @@ def say_recovered(console: Console, recovered: Recovered) -> None:
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
         console.warn(f"up to {counted(recovered.to_repay, 'job')} may be paid again: {why}")
+
+
+def say_saved_elsewhere(console: Console, name: str, settings: run_settings.RunSettings, by: str) -> None:
+    """Outputs become files on machines that whoever began the run may never look at."""
+    folders = sorted({rule.folder for rule in settings.save if not is_object_url(rule.template)})
+    if folders:
+        console.warn(
+            f"{name}: each machine that collects results writes files below {' and '.join(folders)} of its own, at"
+            f" first {by}: they are lost with it. Save to a store ({SAVE} MEMBER=s3://BUCKET/...), or to a folder"
+            " that all machines share"
+        )
 
 
 def say_joined(console: Console, name: str, acknowledged: Acknowledged) -> None:

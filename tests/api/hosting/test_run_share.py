@@ -6,17 +6,21 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.runs.start_and_stop_texts import say_saved_elsewhere
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.outputs.save_rules import parse_save
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.processes import ProcessName
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import Pinned
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.api.hosting.site import JOBS, ONE, OTHER, PATIENCE_S, SOON_S, THIRD, Site
+from tests.engine.process import Heard
 from tests.postgres.ledgers import waited_for
 from tests.postgres.owners import declares_dead, takes
 
@@ -52,6 +56,25 @@ async def test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here
         assert running.summary is not None
         assert running.summary.jobs["succeeded"] == JOBS
     assert site.senders(ONE) == ["s"]
+
+
+async def test_it_is_said_once_where_others_write_files_of_outputs(site: Site) -> None:
+    here = parse_save(f"output.image={site.folder}/out/{{custom_id}}.png")
+    async with site.serving("s"), site.running("a", ONE, save=(here,)) as running:
+        await running.ended.wait()
+    [said] = [line for line in running.heard.warnings if "writes files below" in line]
+    assert f"below {site.folder}/out of its own, at first process" in said
+    assert "Save to a store (--save MEMBER=s3://BUCKET/...)" in said
+    async with site.running("b", OTHER, save=(here,)) as alone:
+        await alone.ended.wait()
+    assert alone.heard.warnings == []
+
+
+def test_nothing_is_said_of_outputs_that_become_objects() -> None:
+    heard = Heard()
+    settings = RunSettings(save=(parse_save("output.image=s3://b/{custom_id}.png"),))
+    say_saved_elsewhere(heard, "a", settings, "process 71 on one (serve)")
+    assert heard.warnings == []
 
 
 @pytest.mark.slow

@@ -21,6 +21,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="that outputs become files on other machines is not said",
+        path="orchestrator/api/foreground/foreground_run.py::Foreground._join",
+        old="if self._host.is_shared and acknowledged.by is not None:",
+        new="if False:",
+        tests=(f"{RUN_SHARE}::test_it_is_said_once_where_others_write_files_of_outputs",),
+    ),
+    Fault(
         name="the keeper answers for all of several processes that are to end",
         path="orchestrator/engine/commands/inbox.py::CommandInbox._is_ours",
         old="return self._scope.is_everything and command.ends(self._ledger.runs.heartbeats.epoch)",
