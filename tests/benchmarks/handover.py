@@ -18,6 +18,7 @@ from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.row_mapper import RowMapper
+from orchestrator.engine.ports.dependencies import is_folder
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
@@ -65,6 +66,7 @@ class Files:
         return RowMapper(
             stage=stage,
             folder=Path(pipeline.folder),
+            is_folder=is_folder,
             variables=NO_VARIABLES,
             policy=Policy(),
             webhook_bytes=0,

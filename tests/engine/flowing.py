@@ -88,6 +88,7 @@ async def flowing(
     key_variables: Collection[str] = (),
     receiver: httpx.AsyncBaseTransport | None = None,
     before: Callable[[Engine], Awaitable[object]] | None = None,
+    files_of: Callable[..., LocalFiles] = LocalFiles,
 ) -> AsyncIterator[Flowing]:
     """A process on the ledger in `folder` that fires, and carries out what does; `receiver` gets what is told."""
     path = folder / "l.db"
@@ -121,7 +122,7 @@ async def flowing(
             await engine.keep_up()
             if before is not None:
                 await before(engine)
-            files = LocalFiles(
+            files = files_of(
                 ledger=engine.ledger,
                 connection=connection,
                 dependencies=dependencies,

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api.flows import command_rows
-from orchestrator.api.flows.flow_input import FlowInput, flow_source
+from orchestrator.api.flows.flow_input import FlowInput, flow_source, has_folder
 from orchestrator.api.flows.stage_rows import stage_batches, stage_endpoint, stage_row_mapper
 from orchestrator.api.flows.stage_settings import (
     stage_gathering,
@@ -52,6 +52,12 @@ class LocalFiles:
 
     scrub: Callable[[bytes], bytes]
     """Takes secrets out of what commands print and say: they are given our environment."""
+
+    async def is_here(self, pipeline: Pipeline) -> bool:
+        """Whether what the pipeline has in its folder may be looked for here, as `FlowFiles` has it. No other machine
+        has a ledger in a file: what is not there is told as ever.
+        """
+        return self.ledger.server is None or await has_folder(pipeline, self.dependencies)
 
     # --- what it begins with
 

@@ -15,7 +15,7 @@ import anyio
 
 from orchestrator.api.messages.subprocesses import carry_out
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.core.pipelines.flow_paths import filled_template, moment
+from orchestrator.core.pipelines.flow_paths import filled_template, moment, needs_folder
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import Moment, expanded, variables
 from orchestrator.core.text.durations import format_duration
@@ -71,6 +71,13 @@ class FlowInput(NamedTuple):
         if _fingerprint(self.path) != self.fingerprint:
             advice = "" if isinstance(self.path, ObjectUrl) else "; rename it into place"
             yield InputBatch([], [RowProblem(line=line, text=f"the file was changed meanwhile{advice}")])
+
+
+async def has_folder(pipeline: Pipeline, dependencies: Dependencies) -> bool:
+    """Whether the folder in which the pipeline has something is on this machine."""
+    if not needs_folder(pipeline):
+        return True
+    return await anyio.to_thread.run_sync(dependencies.is_folder, pipeline.folder, abandon_on_cancel=True)
 
 
 def awaited_input(flow: Flow, pipeline: Pipeline) -> AwaitedInput | None:

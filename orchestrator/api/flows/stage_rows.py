@@ -89,6 +89,7 @@ def stage_row_mapper(
     return RowMapper(
         stage=stage,
         folder=Path(pipeline.folder),
+        is_folder=dependencies.is_folder,
         variables=RowVariables(environ, settings.allow_env, keys),
         policy=settings.policy,
         is_resumable=settings.resumable,

@@ -8,13 +8,13 @@ import fnmatch
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import anyio
 from anyio import to_thread
 
 from orchestrator.core.ownership.shard_bids import KEEPERS, Ability
+from orchestrator.core.pipelines.flow_paths import needs_folder
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.process.engine_process import EngineProcess
@@ -36,6 +36,9 @@ LOADED_S_MAX: Final = 10.0
 
 NO_PIPELINES: Final = "it was told to leave them to others"
 
+ALL_OF_IT: Final = 1_000_000
+"""So many things somebody lacks who leaves a shard to any other one."""
+
 
 @dataclass(kw_only=True, eq=False)
 class ShardAbility:
@@ -54,6 +57,7 @@ class ShardAbility:
     """What is lacking to serve each run, by its number; None where nothing is."""
 
     _why_not_keeper: str | None = field(init=False, default=None)
+    _folders_lacking: int = field(init=False, default=0)
     _is_keeper_known: bool = field(init=False, default=False)
     _due_s: float = field(init=False, default=0.0)
     _changed: anyio.Event = field(init=False, default_factory=anyio.Event)
@@ -71,8 +75,7 @@ class ShardAbility:
         """What can be done with that shard."""
         if shard == KEEPERS and not self.takes_pipelines:
             return Ability.NEVER
-        is_of_others = self.only is not None and self.only not in self._runs.get(shard, ())
-        if is_of_others or self._lacks(shard) is not None:
+        if self._is_of_others(shard) or self._lacks(shard) is not None:
             return Ability.LACKS
         is_known = (
             self._is_keeper_known if shard == KEEPERS else all(run in self._why for run in self._runs.get(shard, ()))
@@ -84,6 +87,22 @@ class ShardAbility:
         """What is lacking, by the numbers of the shards."""
         found = {shard: self._lacks(shard) for shard in sorted({KEEPERS, *self._runs})}
         return {shard: why for shard, why in found.items() if why is not None}
+
+    @property
+    def lack_counts(self) -> dict[int, int]:
+        """How many things are lacking, by the numbers of the shards: the less, the better it is served here."""
+        found = {shard: self._lack_count(shard) for shard in (KEEPERS, *self._runs)}
+        return {shard: number for shard, number in found.items() if number}
+
+    def _lack_count(self, shard: int) -> int:
+        if self._is_of_others(shard) or (shard == KEEPERS and not self.takes_pipelines):
+            return ALL_OF_IT
+        if shard == KEEPERS:
+            return self._folders_lacking
+        return sum(self._why.get(run) is not None for run in self._runs.get(shard, ()))
+
+    def _is_of_others(self, shard: int) -> bool:
+        return self.only is not None and self.only not in self._runs.get(shard, ())
 
     def _lacks(self, shard: int) -> str | None:
         if shard == KEEPERS:
@@ -113,7 +132,7 @@ class ShardAbility:
             run = found.get(number)
             self._why[number] = None if run is None else await self._lacking(run)
         if is_due:
-            self._why_not_keeper = await self._lacking_folders() if self.takes_pipelines else None
+            await self._look_for_folders()
             self._is_keeper_known = True
             self._due_s = anyio.current_time() + CHECK_EVERY_S
 
@@ -149,11 +168,12 @@ class ShardAbility:
             validator.leave()
         return None
 
-    async def _lacking_folders(self) -> str | None:
-        pipelines = [each.pipeline for each in await self.process.ledger.flows.pipelines.all()]
-        folders = sorted({each.folder for each in pipelines})
-        gone = await to_thread.run_sync(lambda: [each for each in folders if not Path(each).is_dir()])
-        if not gone:
-            return None
-        others = "" if len(gone) == 1 else f", nor are {counted(len(gone) - 1, 'other folder')} of pipelines"
-        return f"the folder {gone[0]} of {next(p.name for p in pipelines if p.folder == gone[0])} is not there{others}"
+    async def _look_for_folders(self) -> None:
+        every = [each.pipeline for each in await self.process.ledger.flows.pipelines.all()]
+        pipelines = {each.folder: each.name for each in reversed(every) if needs_folder(each)}
+        is_folder = self.process.dependencies.is_folder
+        gone = await to_thread.run_sync(lambda: [each for each in sorted(pipelines) if not is_folder(each)])
+        self._folders_lacking, self._why_not_keeper = len(gone), None
+        if gone:
+            others = "" if len(gone) == 1 else f", nor are {counted(len(gone) - 1, 'other folder')} of pipelines"
+            self._why_not_keeper = f"the folder {gone[0]} of {pipelines[gone[0]]} is not there{others}"

@@ -10,6 +10,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
+from orchestrator.api.hosting.lacks_elsewhere import LacksElsewhere
 from orchestrator.api.hosting.shard_ability import ShardAbility
 from orchestrator.api.hosting.shard_engine import ShardEngine
 from orchestrator.api.hosting.shard_news import ShardNews
@@ -46,12 +47,14 @@ class SharedLedger:
     _engines: dict[int, ShardEngine] = field(init=False, default_factory=dict)
     """By their shards; those included that are ending."""
 
+    _elsewhere: LacksElsewhere = field(init=False)
     _bids: ShardBids = field(init=False)
     _reach: ServiceReach = field(init=False, default_factory=ServiceReach)
     _changing: anyio.Lock = field(init=False, default_factory=anyio.Lock)
     """Held by whoever changes which shards are ours, and what their engines have."""
 
     def __post_init__(self) -> None:
+        self._elsewhere = LacksElsewhere(ledger=self.process.ledger)
         self._bids = ShardBids(self.owner.number, asks_for_more=self.ability.only is None)
 
     async def serve(self) -> None:
@@ -61,6 +64,7 @@ class SharedLedger:
         """
         async with anyio.create_task_group() as self._tasks, anyio.create_task_group() as beside:
             beside.start_soon(self.ability.serve)
+            beside.start_soon(self._elsewhere.serve)
             while not self.stop.is_set() and self.owner.why_lost is None:
                 if not await self._step():
                     with anyio.move_on_after(LOOK_S):
@@ -87,7 +91,7 @@ class SharedLedger:
                     seen, needs = await self.owner.look(), await self.owner.needs()
                     self._engines = {number: each for number, each in self._engines.items() if not each.has_ended}
                     self.ability.needs_are(needs)
-                    self.process.lacks = self.ability.lacks
+                    self.process.lacks, self.process.lack_counts = self.ability.lacks, self.ability.lack_counts
                     self.news.saw(seen, needs)
                     if self.news.stands_by and not self.owner.shards:
                         return False
@@ -125,6 +129,8 @@ class SharedLedger:
                     is_needed=each.shard in needed or self._is_left(each),
                     is_unreached=each.shard in unreached,
                     ability=self.ability.of(each.shard),
+                    lacks=self.process.lack_counts.get(each.shard, 0),
+                    owner_lacks=self._elsewhere.of(each.owner, each.shard),
                 )
                 for each in seen.leases
             ],

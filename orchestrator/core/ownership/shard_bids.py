@@ -4,7 +4,8 @@ Each decides for itself, by what it last saw; who sees the same comes to the sam
 so that two seldom bid for one. What is not taken by whose turn it is (it may not be able to) is anybody's soon.
 
 Whoever lacks something to serve a shard leaves it to those that do not. Where all lack something one of them has it all
-the same: results are collected there, and what people ask is done, though nothing may be sent.
+the same: results are collected there, and what people ask is done, though nothing may be sent. Who lacks less asks for
+it: it goes from one to the other, and is free at no time.
 """
 
 from collections import Counter
@@ -22,6 +23,10 @@ LEFT_LONG_US: Final = 3 * SECOND_US
 
 LEFT_TO_ANY_US: Final = 10 * SECOND_US
 """What nobody has taken for so long is also for who lacks something to serve it: nobody else can."""
+
+SETTLED_US: Final = 10 * SECOND_US
+"""Whoever has been there for so long asks for what it can serve better than others: one that ends as soon as it has
+begun, again and again, does not take down what works."""
 
 ASK_US: Final = 30 * SECOND_US
 """A process that has fewer than another one asks for a shard each so often: each that goes over stands still for a
@@ -67,6 +72,12 @@ class Shard(NamedTuple):
 
     ability: Ability = Ability.SERVES
     """What we can do with it."""
+
+    lacks: int = 0
+    """How many things we lack to serve it."""
+
+    owner_lacks: int = 0
+    """How many its owner does, as that said last."""
 
 
 class Pair(NamedTuple):
@@ -117,9 +128,7 @@ class ShardBids:
         self._free_since: dict[int, int] = {}
         self._idle_since: dict[int, int] = {}
         self._asked_at: int | None = None
-        self._offered: dict[int, frozenset[int]] = {}
-        """To whom each was left before it was taken in spite of what is lacking."""
-
+        self._began_at: int | None = None
         self.stands_back = False
         """Whether we ask for nothing, and take what none of the others has taken; see `ServiceReach`."""
 
@@ -127,35 +136,32 @@ class ShardBids:
         """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
         free = [each for each in shards if _is_free(each)]
         self._free_since = {each.number: self._free_since.get(each.number, at) for each in free}
-        unwanted = sorted(each.number for each in free if each.wanted_by is None and _can_be_served(each))
+        unwanted = [each for each in free if each.wanted_by is None]
+        for_us = sorted(each.number for each in unwanted if _can_be_served(each))
         held = _held(shards)
         turn = sorted((self._me, *others), key=lambda process: (held[process], process)).index(self._me)
         taken = {each.number for each in free if each.wanted_by == self._me}
-        taken |= set() if self.stands_back else set(unwanted[turn :: len(others) + 1])
+        taken |= set() if self.stands_back else set(for_us[turn :: len(others) + 1])
         left_over_us = LEFT_LONG_US if self.stands_back else LEFT_OVER_US
-        taken |= {number for number in unwanted if at - self._free_since[number] >= left_over_us}
-        return sorted(taken | self._to_take_all_the_same(free, others, at))
+        taken |= {number for number in for_us if at - self._free_since[number] >= left_over_us}
+        left_to_any_us = LEFT_TO_ANY_US if others else 0
+        taken |= {each.number for each in unwanted if at - self._free_since[each.number] >= left_to_any_us}
+        return sorted(taken)
 
-    def _to_take_all_the_same(self, free: Iterable[Shard], others: Collection[int], at: int) -> set[int]:
-        """Those of what is `free` that none of `others` has taken, who may be able to serve it as we are not."""
-        left_us = LEFT_TO_ANY_US if others else 0
-        taken = {
-            each.number
-            for each in free
-            if each.wanted_by is None and not _can_be_served(each) and at - self._free_since[each.number] >= left_us
-        }
-        self._offered |= dict.fromkeys(taken, frozenset(others))
-        return taken
-
-    def to_offer(self, shards: Iterable[Shard], others: Collection[int]) -> list[int]:
-        """Those that are ours and that we lack something to serve, as long as one of `others` had no chance of them."""
+    def to_ask_for_as_better(self, shards: Iterable[Shard], others: Collection[int], at: int) -> list[int]:
+        """Those to ask `others` for at that time, who lack more to serve them than we do."""
+        if self._began_at is None:
+            self._began_at = at
+        if self.stands_back or at - self._began_at < SETTLED_US:
+            return []
         return [
             each.number
             for each in shards
-            if each.owner == self._me
-            and each.ability is Ability.LACKS
+            if each.owner in others
+            and each.wanted_by is None
             and _is_needed(each)
-            and not self._offered.get(each.number, frozenset()).issuperset(others)
+            and each.ability in (Ability.SERVES, Ability.LACKS)
+            and each.lacks < each.owner_lacks
         ]
 
     def to_ask_for(self, shards: Collection[Shard], others: Collection[int], at: int) -> int | None:

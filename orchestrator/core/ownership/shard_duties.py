@@ -45,14 +45,15 @@ def shard_duties(
     joined = {number for pair in due.merge for number in pair}
     let_go = set(bids.to_let_go(shards, at)) - set(busy)
     unreached = {each.number for each in shards if each.owner == me and each.is_unreached}
-    leaving = {*bids.to_give(shards, others), *bids.to_offer(shards, others), *let_go, *unreached} - joined
-    asked = bids.to_ask_for(shards, others, at)
+    leaving = {*bids.to_give(shards, others), *let_go, *unreached} - joined
+    better = bids.to_ask_for_as_better(shards, others, at)
+    asked = None if better else bids.to_ask_for(shards, others, at)
     return ShardDuties(
         end=[number for number in at_work if number not in mine or number in leaving | joined],
         give=sorted(leaving - set(at_work)),
         merge=[pair for pair in due.merge if not set(pair) & set(at_work)],
         take=sorted({*bids.to_take(shards, others, at), *due.take}),
-        ask_for=[*due.ask_for, *([] if asked is None else [asked])],
+        ask_for=[*due.ask_for, *better, *([] if asked is None else [asked])],
     )
 
 

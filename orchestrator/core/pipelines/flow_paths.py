@@ -40,6 +40,21 @@ def filled_template(pipeline: Pipeline, template: str, at: Moment) -> str:
     return filled if is_object_url(filled) else str(PurePosixPath(pipeline.folder) / filled)
 
 
+def needs_folder(pipeline: Pipeline) -> bool:
+    """Whether anything of it is in its folder, or runs there."""
+    told = pipeline.notify is not None and pipeline.notify.command
+    runs_there = told or pipeline.input_command or any(stage.step or stage.command for stage in pipeline.stages)
+    settings = [text for stage in pipeline.stages for texts in stage.settings.values() for text in texts]
+    is_there = any(each.startswith(f"{pipeline.folder}/") for each in settings)
+    paths = [each for each in templates(pipeline).values() if not is_object_url(each)]
+    return bool(runs_there) or is_there or not all(PurePosixPath(each).is_absolute() for each in paths)
+
+
+def awaited_folder(folder: str) -> str:
+    """What is said of a flow that waits, since nothing of its pipeline is on the machine that carries out flows."""
+    return f"it waits for a machine that has the folder {folder}"
+
+
 def templates(pipeline: Pipeline) -> Mapping[tuple[str, str], str]:
     """The paths as they are written, by table and key of the pipeline's file."""
     found = {("", "input"): pipeline.input} if pipeline.input is not None else {}

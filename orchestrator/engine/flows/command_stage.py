@@ -26,6 +26,9 @@ class CommandStage(StageExecutor):
     run_command: Callable[[], Awaitable[Sequence[PrintedLine]]]
     """Raises `CommandFailed`."""
 
+    until_here: Callable[[], Awaitable[object]]
+    """Returns once it can be run on this machine, or the flow was cancelled."""
+
     warn: Callable[[str], None]
     _news: anyio.Event = field(init=False, default_factory=anyio.Event)
     _process: anyio.CancelScope | None = field(init=False, default=None)
@@ -78,6 +81,7 @@ class CommandStage(StageExecutor):
         for group in await self.ledger.flows.groups.all_of(self.run.id):
             if group.open:
                 return
+            await self.until_here()
             members = await self.ledger.flows.groups.members(group)
             relay = (await self.ledger.flows.handovers.relays_to([self.run.id]))[self.run.id]
             printed, error = await self._tried(group, members)

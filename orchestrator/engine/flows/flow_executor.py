@@ -13,6 +13,7 @@ import anyio
 
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, flow_end
+from orchestrator.core.pipelines.flow_paths import awaited_folder
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_barrier, is_enough, on_the_way
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
@@ -20,7 +21,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.command_output import PrintedLine
 from orchestrator.engine.flows.command_stage import CommandStage
 from orchestrator.engine.flows.flow_notifier import FlowNotifier, NotificationSender
-from orchestrator.engine.flows.row_handover import MakesRows, RowHandover
+from orchestrator.engine.flows.row_handover import AWAY_S, MakesRows, RowHandover
 from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
 from orchestrator.engine.flows.stage_runs import StageRuns
 from orchestrator.errors import UsageError, leading
@@ -35,6 +36,12 @@ class FlowFiles(MakesRows, Protocol):
     @property
     def sender(self) -> NotificationSender:
         """What tells people of them."""
+        ...
+
+    async def is_here(self, pipeline: Pipeline) -> bool:
+        """Whether what the pipeline has in its folder may be looked for on this machine; False where that folder is on
+        other machines that may carry out its flows.
+        """
         ...
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
@@ -85,16 +92,22 @@ class FlowExecutor:
     stages: list[StageExecutor] = field(init=False, default_factory=list)
     """Those that have begun: all of them, once the input was taken in."""
 
+    _away: str | None = field(init=False, default=None)
+    """Why it waits for another machine; None where it does not."""
+
     @property
     def is_stuck(self) -> bool:
         """Whether nothing comes of it before somebody does something."""
         left = [stage for stage in self.stages if not stage.is_over]
-        return any(stage.is_stuck for stage in left) and all(stage.is_stuck or stage.is_waiting for stage in left)
+        is_away = self._away is not None and self.flow.state is FlowState.ON_HOLD
+        return (is_away or any(stage.is_stuck for stage in left)) and all(
+            stage.is_stuck or stage.is_waiting for stage in left
+        )
 
     @property
     def why_stuck(self) -> str:
         """Why, in a few words."""
-        return self.flow.why or next((stage.why_stuck for stage in self.stages if stage.is_stuck), "")
+        return self._away or self.flow.why or next((stage.why_stuck for stage in self.stages if stage.is_stuck), "")
 
     @property
     def _is_paused(self) -> bool:
@@ -112,6 +125,8 @@ class FlowExecutor:
 
     async def _carried_out(self) -> tuple[FlowEvent, str]:
         for stage in self.pipeline.stages:
+            if not await self._is_here():
+                return FlowEvent.CANCELLED, self.flow.why
             self.stages.append(await self._begun(stage))
         self.relay.wake()  # rows that had ended before are owed since then
         while await self._has_more():
@@ -124,8 +139,25 @@ class FlowExecutor:
             except BaseExceptionGroup as error:
                 raise leading(error) from None
         for work in self.stages:
-            await self.files.finish(self.flow, self.pipeline, work.stage, work.run)
+            if await self._is_here():
+                await self.files.finish(self.flow, self.pipeline, work.stage, work.run)
         return await self._ended()
+
+    async def _is_here(self) -> bool:
+        """Whether it can go on with what is in the folder of its pipeline: it is held until it can; False where it was
+        cancelled meanwhile.
+        """
+        while not await self.files.is_here(self.pipeline):
+            if self.flow.is_cancelled:
+                return False
+            self._away = awaited_folder(self.pipeline.folder)
+            await self._look_at_brakes()
+            self.changed()
+            await anyio.sleep(AWAY_S)
+        if self._away is not None:
+            self._away = None
+            await self._look_at_brakes()
+        return True
 
     async def _has_more(self) -> bool:
         """Whether there is something to do: at first, and where jobs were queued again while others went on."""
@@ -167,6 +199,7 @@ class FlowExecutor:
             relay=self.relay,
             changed=self.changed,
             run_command=partial(self.files.print_rows, self.flow, self.pipeline, stage, before),
+            until_here=self._is_here,
             warn=self.warn,
         )
 
@@ -194,7 +227,7 @@ class FlowExecutor:
 
     async def _look_at_brakes(self) -> None:
         """A brake pauses nothing, and may let the flow go on by itself: who is told is told once."""
-        why = next((why for stage in self.stages if (why := stage.why_blocked) is not None), None)
+        why = self._away or next((why for stage in self.stages if (why := stage.why_blocked) is not None), None)
         is_news = self.flow.state is FlowState.RUNNING or (self.flow.is_braked and why != self.flow.why)
         if why is not None and is_news and not self.flow.is_cancelled:
             if await self.ledger.flows.brake(self.flow.id, why):

@@ -21,10 +21,10 @@ from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_enough
 from orchestrator.core.text.local_time import local
-from orchestrator.engine.flows.row_mapper import Made, RowMapper
+from orchestrator.engine.flows.row_mapper import FolderAway, Made, RowMapper
 from orchestrator.engine.observers.served_run import ServedRun
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
-from orchestrator.errors import StorageError
+from orchestrator.errors import StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.groups import Group, GroupMember
 from orchestrator.ledger.flows.handover_rows import HandedOver, Relay
@@ -41,6 +41,9 @@ GROUPS_MAX: Final = 100
 
 GROUP_BYTES_MAX: Final = 256 * MIB
 """So much can be gathered for one call: all of it is in memory then."""
+
+AWAY_S: Final = 5.0
+"""How often it is looked again whether the folder of a pipeline is there."""
 
 SLOW_S: Final = 60.0
 """A function that has not returned after so long is told of."""
@@ -78,11 +81,18 @@ class RowHandover:
     _busy: set[int] = field(init=False, default_factory=set)
     _let_through: set[int] = field(init=False, default_factory=set)
     _under_way: set[int] = field(init=False, default_factory=set)
+    _away: dict[int, str] = field(init=False, default_factory=dict)
+    """By run why rows wait for a machine that has the folder of their pipeline."""
+
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
 
     def is_handing_over_to(self, run: int) -> bool:
         """Whether rows are on their way to `run` that its session may not have counted yet."""
         return run in self._under_way
+
+    def why_away(self, run: int) -> str | None:
+        """Why rows wait that are owed to `run`, though their time has come; None where none do."""
+        return self._away.get(run)
 
     def wake(self) -> None:
         """Something may be owed, also by runs that fed no other before."""
@@ -104,6 +114,7 @@ class RowHandover:
         if (maker := self._makers.pop(run, None)) is not None:
             maker.leave()
         self._let_through.discard(run)
+        self._away.pop(run, None)
 
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """Takes in the steps of a transaction."""
@@ -145,12 +156,23 @@ class RowHandover:
         try:
             while await self._hand_over(relay) or await self._hand_over_groups(relay):
                 pass
+            self._is_away(relay, None)
+        except FolderAway as away:
+            self._is_away(relay, str(away))
+            await anyio.sleep(AWAY_S)
         except StorageError as error:
             log.warning("rows could not be handed over: %s", error)
             await anyio.sleep(POLL_S_MAX)
         finally:
             self._busy.discard(relay.to_run)
             self.wake()  # for what became owed while it was busy
+
+    def _is_away(self, relay: Relay, why: str | None) -> None:
+        before = self._away.pop(relay.to_run, None)
+        if why is not None:
+            self._away[relay.to_run] = why
+        if why != before and (session := self.session_of(relay.to_run)) is not None:
+            session.progress.nudge()
 
     async def _hand_over(self, relay: Relay) -> bool:
         """A page of rows; False where there are none."""
@@ -191,14 +213,17 @@ class RowHandover:
 
     async def _in_thread(self, relay: Relay, maker: RowMapper, work: Callable[[], Result]) -> Result:
         """In a thread of its own, for which nobody waits when we are cancelled: the function may never return."""
-        async with anyio.create_task_group() as watching:
-            watching.start_soon(self._tell_if_slow, relay, maker)
-            try:
-                done = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-            except BaseException:
-                maker.leave()  # the function may never return
-                raise
-            watching.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as watching:
+                watching.start_soon(self._tell_if_slow, relay, maker)
+                try:
+                    done = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+                except BaseException:
+                    maker.leave()  # the function may never return
+                    raise
+                watching.cancel_scope.cancel()
+        except BaseExceptionGroup as error:
+            raise leading(error) from None
         return done
 
     async def _tell_if_slow(self, relay: Relay, maker: RowMapper) -> None:

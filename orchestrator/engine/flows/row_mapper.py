@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
+from orchestrator.core.pipelines.flow_paths import awaited_folder
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.text.durations import Policy
@@ -25,6 +26,10 @@ from orchestrator.ledger.runs.input_rows import PackedRow, packed_rows
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class FolderAway(Exception):
+    """The folder of the pipeline is not on this machine, so no row of the stage can be made here."""
 
 
 class Made(NamedTuple):
@@ -50,6 +55,9 @@ class RowMapper:
     folder: Path
     """From which the path of its function counts."""
 
+    is_folder: Callable[[str], bool]
+    """Whether that is on this machine."""
+
     variables: RowVariables
     policy: Policy
     webhook_bytes: int
@@ -71,7 +79,7 @@ class RowMapper:
     """Of when the file of the function was."""
 
     def made(self, page: Sequence[OwedRow]) -> list[HandedOver]:
-        """What each of these rows becomes, by the function as it stands in its file now."""
+        """What each of these rows becomes, by the function as it stands in its file now. Raises `FolderAway`."""
         self._look_at_file()
         return [self._made(each) for each in page]
 
@@ -82,7 +90,9 @@ class RowMapper:
         return HandedOver(owed, rows, error)
 
     def gathered(self, key: str, line: int, members: Sequence[tuple[str, OwedRow]]) -> Made:
-        """What rows become together, of which each has come from that stage: rows called after `key`."""
+        """What rows become together, of which each has come from that stage: rows called after `key`. Raises
+        `FolderAway`.
+        """
         self._look_at_file()
         given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
         return self._tried(key, line, lambda: self._called(given))
@@ -121,6 +131,7 @@ class RowMapper:
         assert self.stage.step is not None
         answer = self.code.do(StepCall(reference=str(self.folder / self.stage.step), given=_encode(given)))
         if (why := answer.refused or answer.error) is not None:
+            self._look_at_file()  # with its folder gone a row has not failed
             raise NoRowError(why)
         return answer.rows
 
@@ -128,8 +139,11 @@ class RowMapper:
         """A function whose file has changed is loaded anew: asked for each row, that cost a third of it (measured)."""
         if self.stage.step is None:
             return
+        file = Path(self.stage.step.rpartition(":")[0])
+        if not file.is_absolute() and not self.is_folder(str(self.folder)):
+            raise FolderAway(awaited_folder(str(self.folder)))
         try:
-            changed_at = (self.folder / self.stage.step.rpartition(":")[0]).stat().st_mtime_ns
+            changed_at = (self.folder / file).stat().st_mtime_ns
         except OSError:
             changed_at = 0  # loading it says what is wrong
         if changed_at != self._changed_at:

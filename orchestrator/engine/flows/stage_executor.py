@@ -138,14 +138,14 @@ class ServedStage(StageExecutor):
         if self.is_short:
             return True
         if session.progress.unfinished == 0:
-            return False
+            return self.relay.why_away(self.run.id) is not None
         is_collected = session.progress.to_collect(adoptable=session.is_adoptable) == 0
         return session.is_over or (session.controls.pause and not session.controls.cancel and is_collected)
 
     @property
     def why_stuck(self) -> str:
         """Why, in a few words."""
-        if (why := self.runs.why_unservable(self.run.id)) is not None:
+        if (why := self.relay.why_away(self.run.id) or self.runs.why_unservable(self.run.id)) is not None:
             return why
         if self.session is None:
             return ""
@@ -155,6 +155,8 @@ class ServedStage(StageExecutor):
     @property
     def why_blocked(self) -> str | None:
         """Which of the brakes of its run, or what else, keeps it from being sent."""
+        if (why := self.relay.why_away(self.run.id)) is not None:
+            return why
         if self.session is not None:
             return self.session.why_blocked
         return self.runs.why_unservable(self.run.id)

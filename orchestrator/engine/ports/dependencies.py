@@ -123,6 +123,11 @@ def real_link(url: str, /, *, networks: Sequence[str], bytes_max: int, pages: bo
     return fetched_link(url, networks=networks, bytes_max=bytes_max, pages=pages)
 
 
+def is_folder(path: str) -> bool:
+    """Whether it is on this machine, and may be looked into: somebody's home may be closed to others."""
+    return os.path.isdir(path)  # noqa: PTH112  `Path.is_dir` raises for what may not be looked into
+
+
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """Clock, environment variables, and the ways out to service and database, and in from the network."""
 
@@ -159,6 +164,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: Asker = BY_COMMAND
     """Who asks for what is asked of the ledger, and by which way."""
+
+    is_folder: Callable[[str], bool] = is_folder
+    """Whether the folder of a pipeline is on this machine."""
 
     user_code: Callable[[], PerformsTasks] = user_code
     """Makes what calls people's steps and checks."""

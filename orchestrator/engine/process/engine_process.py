@@ -104,6 +104,9 @@ class EngineProcess:
         self.lacks: Mapping[int, str] = {}
         """What it lacks to serve shards of a ledger that others work on, too, by their numbers."""
 
+        self.lack_counts: Mapping[int, int] = {}
+        """How many things those are."""
+
         self._has_begun = False
 
     @contextmanager
@@ -168,7 +171,11 @@ class EngineProcess:
         """What there is to say of this process; `lately`: but for runs that ended long ago."""
         told = reduce(of_engines, (engine.report(lately=lately) for engine in self.engines), ProcessReport())
         return msgspec.structs.replace(
-            told, webhook_url=self.listener.base_url, webhook_bytes=self.listener.url_bytes, lacks=self.lacks
+            told,
+            webhook_url=self.listener.base_url,
+            webhook_bytes=self.listener.url_bytes,
+            lacks=self.lacks,
+            lack_counts=self.lack_counts,
         )
 
 

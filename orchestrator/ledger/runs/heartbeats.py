@@ -188,6 +188,9 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
     lacks: Mapping[int, str] = {}
     """What it lacks to serve shards, by their numbers, as text for people."""
 
+    lack_counts: Mapping[int, int] = {}
+    """How many things it lacks, by the same numbers: whoever lacks less serves a shard better."""
+
     def of(self, run: int) -> RunReport:
         """What it says of `run`."""
         return self.runs.get(run, RunReport())

@@ -1,6 +1,7 @@
 """Several machines that serve one ledger on a server, on virtual time."""
 
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,7 +18,7 @@ from orchestrator.client import Service
 from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.dependencies import Dependencies, is_folder
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
@@ -108,6 +109,9 @@ class Site:
         self.clocks: dict[str, Clock] = {}
         """Clocks of machines, by their names, where they are not right."""
 
+        self.folders_lacking: dict[str, set[str]] = defaultdict(set)
+        """Folders that machines of these names have not."""
+
         self.environ: dict[str, Mapping[str, str]] = {}
         """What is set on machines, by their names."""
 
@@ -153,6 +157,7 @@ class Site:
             intake_lock=intake_lock,
             post_hook=partial(post_notification, transport=httpx.MockTransport(hear)),
             open_files=lambda: 4_096,
+            is_folder=lambda path: path not in self.folders_lacking[name] and is_folder(path),
         )
 
     async def _connect(self, settings: Settings, bounds: LineBounds) -> Any:
@@ -256,6 +261,11 @@ class Site:
         )
         driver.terminate()
         return {shard: mark and mark.removeprefix(" #") for shard, mark in found}
+
+    async def until_owned(self, shard: int, by: str, *, within_s: float = PATIENCE_S) -> None:
+        with anyio.fail_after(within_s):
+            while (await self.shards()).get(shard) != by:  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.25)
 
     def senders(self, endpoint: str) -> list[str]:
         """Who has sent there, one after the other."""

@@ -6,11 +6,13 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.hosting.lacks_elsewhere import LOOK_S
 from orchestrator.api.runs.start_and_stop_texts import say_saved_elsewhere
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.outputs.save_rules import parse_save
 from orchestrator.core.ownership.beat_watch import SILENCE_US
+from orchestrator.core.ownership.shard_bids import KEEPERS, SETTLED_US
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
@@ -26,6 +28,9 @@ from tests.postgres.owners import declares_dead, takes
 
 TOLD = "https://ops.test/hook"
 GONE = Pinned(ref="/nowhere/check.py:is_good", sha256="0" * 64)
+
+MOVES_S = SETTLED_US / SECOND_US + LOOK_S + SOON_S
+"""How soon whoever comes has what others do not mean to keep."""
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -89,6 +94,7 @@ async def test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_
         third = await site.run_at(THIRD, jobs=30)
         await site.until(third, State.SUCCEEDED, 2)
         async with site.serving("s"):
+            await site.until_owned(KEEPERS, "s", within_s=MOVES_S)
             await site.until(third, State.SUCCEEDED, 20)
             owners = await site.shards()
             assert (owners[0], owners[own.endpoint_id], owners[third.endpoint_id]) == ("s", "a", "s")

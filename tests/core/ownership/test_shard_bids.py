@@ -1,6 +1,7 @@
 """Who serves a ledger together comes to have about as many shards, and nobody asks for what helps nobody."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from orchestrator.core.ownership.shard_bids import (
     LEFT_OVER_US,
     LEFT_TO_ANY_US,
     LET_GO_US,
+    SETTLED_US,
     Ability,
     Merging,
     Pair,
@@ -20,6 +22,7 @@ from orchestrator.core.ownership.shard_bids import (
     ShardBids,
     merging,
 )
+from orchestrator.core.ownership.shard_duties import shard_duties
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 NOW = 1_000 * SECOND_US
@@ -97,49 +100,99 @@ def test_nobody_asks_for_what_it_cannot_serve_and_waits_for_nothing_that_is_left
     assert ShardBids(A).to_ask_for([each._replace(ability=Ability.LACKS) for each in shards], [B], NOW) is None
 
 
-def test_what_is_lacking_here_is_offered_once_to_each_other_one_and_then_kept() -> None:
-    bids, lacking = ShardBids(A), Shard(1, A, ability=Ability.LACKS)
-    assert bids.to_offer([lacking], []) == []
-    assert bids.to_offer([lacking], [B]) == [1]
-    free = lacking._replace(owner=None)
-    assert bids.to_take([free], [B], NOW) == []
-    assert bids.to_take([free], [B], NOW + LEFT_TO_ANY_US) == [1]
-    assert bids.to_offer([lacking], [B]) == []
-    assert bids.to_offer([lacking], [B, C]) == [1], "another one has come"
+def settled(me: int) -> ShardBids:
+    """One that has been there for long."""
+    bids = ShardBids(me)
+    assert bids.to_ask_for_as_better([], [], NOW - SETTLED_US) == []
+    return bids
+
+
+@pytest.mark.parametrize(("ability", "lacks"), [(Ability.SERVES, 0), (Ability.LACKS, 1)])
+def test_whoever_lacks_less_asks_for_it(ability: Ability, lacks: int) -> None:
+    bids, better = settled(A), Shard(KEEPERS, B, ability=ability, lacks=lacks, owner_lacks=2)
+    assert bids.to_ask_for_as_better([better, Shard(1, B)], [B], NOW) == [KEEPERS]
     for other in (
-        lacking._replace(owner=B),
-        lacking._replace(ability=Ability.UNKNOWN),
-        lacking._replace(is_needed=False),
+        better._replace(owner_lacks=lacks),
+        better._replace(owner=A),
+        better._replace(owner=None),
+        better._replace(owner=C),
+        better._replace(wanted_by=C),
+        better._replace(number=1, is_needed=False),
+        better._replace(ability=Ability.UNKNOWN),
+        better._replace(ability=Ability.NEVER),
     ):
-        assert bids.to_offer([other], [B, C]) == []
+        assert bids.to_ask_for_as_better([other], [B], NOW) == [], other
+    bids.stands_back = True
+    assert bids.to_ask_for_as_better([better], [B], NOW) == []
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 3))
-def test_who_can_serve_a_shard_comes_to_have_it_and_where_nobody_can_it_comes_to_rest(
-    can: list[bool], first: int, latecomer: int
+def test_who_has_just_come_asks_for_nothing_that_it_serves_better() -> None:
+    bids, better = ShardBids(A), Shard(1, B, owner_lacks=1)
+    assert bids.to_ask_for_as_better([better], [B], NOW) == []
+    assert bids.to_ask_for_as_better([better], [B], NOW + SETTLED_US - 1) == []
+    assert bids.to_ask_for_as_better([better], [B], NOW + SETTLED_US) == [1]
+
+
+class Ledger:
+    """One shard, and processes that look at it in turn; `lacks` says how many things each lacks to serve it."""
+
+    def __init__(self, lacks: Mapping[int, int]) -> None:
+        self.lacks = lacks
+        self.owner: int | None = None
+        self.wanted_by: int | None = None
+        self.free_us = 0
+        self.moved_at = self.at = NOW
+
+    def look(self, processes: Mapping[int, ShardBids]) -> None:
+        self.at += LOOK_US
+        for me, bids in processes.items():
+            others, mine = processes.keys() - {me}, self.lacks[me]
+            shard = Shard(
+                1,
+                self.owner,
+                self.wanted_by,
+                ability=Ability.LACKS if mine else Ability.SERVES,
+                lacks=mine,
+                owner_lacks=0 if self.owner is None else self.lacks[self.owner],
+            )
+            due = shard_duties(me, bids, [shard], [], others=others, at_work=[], busy=[], at=self.at)
+            if due.give:
+                self.owner, self.moved_at = None, self.at
+            if due.take and self.owner is None and self.wanted_by in (None, me):
+                self.owner, self.wanted_by, self.moved_at = me, None, self.at
+            if due.ask_for and self.wanted_by is None:
+                self.wanted_by = me
+        self.free_us += LOOK_US if self.owner is None else 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(0, 30), st.integers(0, 3))
+def test_who_serves_a_shard_best_comes_to_have_it_and_it_rests_there(
+    lacks: list[int], came_s: int, latecomer: int
 ) -> None:
-    processes = {number: ShardBids(number) for number in range(101, 101 + len(can))}
-    late = 101 + latecomer % len(can)
-    owner: int | None = None
-    moved_at = at = NOW
-    for look in range(4 * 60):
-        at += LOOK_US
-        alive = [number for number in processes if number != late or look >= 4 * first]
-        for me in alive:
-            others = {*alive} - {me}
-            ability = Ability.SERVES if can[me - 101] else Ability.LACKS
-            shard = Shard(1, owner, ability=ability)
-            before = owner
-            if processes[me].to_offer([shard], others):
-                owner = None
-            elif owner is None and processes[me].to_take([shard], others, at):
-                owner = me
-            else:
-                processes[me].to_take([shard], others, at)
-            moved_at = at if owner != before else moved_at
-    assert owner is not None
-    assert can[owner - 101] or not any(can)
-    assert at - moved_at > 3 * LEFT_TO_ANY_US // 2
+    processes = {number: ShardBids(number) for number in range(101, 101 + len(lacks))}
+    late = 101 + latecomer % len(lacks)
+    ledger = Ledger({number: lacks[number - 101] for number in processes})
+    for look in range(4 * 90):
+        ledger.look({number: each for number, each in processes.items() if number != late or look >= 4 * came_s})
+    assert ledger.owner is not None
+    assert ledger.lacks[ledger.owner] == min(lacks)
+    assert ledger.at - ledger.moved_at > 3 * SETTLED_US
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_one_that_comes_and_dies_again_and_again_takes_nothing_down(lacks: int) -> None:
+    ledger = Ledger({A: 1, B: lacks})
+    there, free_us = {A: ShardBids(A)}, 0
+    ledger.look(there)
+    assert ledger.owner == A
+    for _ in range(20):
+        fleeting = {**there, B: ShardBids(B)}
+        for _ in range(SETTLED_US // LOOK_US - 1):
+            ledger.look(fleeting)
+            free_us = ledger.free_us
+        ledger.look(there)
+    assert ledger.owner == A
+    assert free_us == 0
 
 
 def test_who_has_fewer_by_two_asks_for_one_and_later_again() -> None:

@@ -2,7 +2,15 @@
 
 from collections.abc import Collection
 
-from orchestrator.core.ownership.shard_bids import LEFT_LONG_US, LET_GO_US, Ability, Pair, Shard, ShardBids
+from orchestrator.core.ownership.shard_bids import (
+    LEFT_LONG_US,
+    LET_GO_US,
+    SETTLED_US,
+    Ability,
+    Pair,
+    Shard,
+    ShardBids,
+)
 from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, shards_to_begin
 from orchestrator.units import SECOND_US
 
@@ -58,11 +66,15 @@ def test_what_gets_no_answer_is_handed_over_once_its_engine_has_ended() -> None:
     assert due(Shard(2, OTHER, is_unreached=True)) == NOTHING
 
 
-def test_what_is_lacking_here_is_left_to_others_once_its_engine_has_ended() -> None:
-    lacking = Shard(2, ME, ability=Ability.LACKS)
-    assert due(lacking, at_work=[2]) == NOTHING._replace(end=[2])
-    assert due(lacking) == NOTHING._replace(give=[2])
-    assert due(lacking._replace(ability=Ability.UNKNOWN), at_work=[2]) == NOTHING
+def test_what_is_lacking_here_is_given_to_nobody_who_does_not_ask_and_asked_for_where_less_is() -> None:
+    bids, lacking = ShardBids(ME), Shard(2, ME, ability=Ability.LACKS, lacks=2)
+    assert due(lacking, at_work=[2], bids=bids) == NOTHING
+    worse = Shard(3, OTHER, ability=Ability.LACKS, lacks=1, owner_lacks=2)
+    assert due(worse, bids=bids) == NOTHING
+    assert due(worse, bids=bids, at=NOW + SETTLED_US) == NOTHING._replace(ask_for=[3])
+    more = Shard(4, OTHER), Shard(5, OTHER)
+    assert due(worse, *more, bids=bids, at=NOW + SETTLED_US) == NOTHING._replace(ask_for=[3]), "one after the other"
+    assert due(*more, bids=bids, at=NOW + SETTLED_US) == NOTHING._replace(ask_for=[5])
 
 
 def test_who_stands_back_asks_for_nothing_and_takes_what_is_left() -> None:

@@ -1,13 +1,17 @@
 """The files of flows: what they are called, and which cannot be told apart."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.pipelines.flow_paths import (
+    awaited_folder,
     filled_save,
     filled_template,
     fire_problems,
     moment,
+    needs_folder,
     template_problems,
 )
 from orchestrator.core.pipelines.pipeline import INPUT, Notify, Pipeline, Schedule, Stage
@@ -44,6 +48,34 @@ def test_paths_count_from_the_folder_of_the_pipeline() -> None:
     at = moment(given, 1_806_195_600_000_000)
     assert filled_template(given, "in/{previous:%m-%d}.jsonl", at) == "/data/in/03-27.jsonl"
     assert filled_template(given, "/srv/{fire:%m-%d}.jsonl", at) == "/srv/03-28.jsonl"
+
+
+ELSEWHERE = pipeline("s3://rows/{flow}.jsonl", output="/srv/{flow}.jsonl")
+
+
+def with_stage(**more: Any) -> Pipeline:
+    first, last = ELSEWHERE.stages
+    return replace(ELSEWHERE, stages=(first, replace(last, **more)))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_needed"),
+    [
+        (ELSEWHERE, False),
+        (replace(ELSEWHERE, notify=Notify(url="https://ops.test")), False),
+        (replace(ELSEWHERE, notify=Notify(command=("./tell",))), True),
+        (replace(ELSEWHERE, input="in.jsonl"), True),
+        (replace(ELSEWHERE, input=None, input_command=("rows",)), True),
+        (with_stage(step="steps.py:f"), True),
+        (with_stage(command=("report",)), True),
+        (with_stage(settings={"errors": ("bad.jsonl",)}), True),
+        (with_stage(settings={"schema": ("/data/schema.json",)}), True),
+        (with_stage(settings={"schema": ("/database/schema.json",)}), False),
+    ],
+)
+def test_a_pipeline_needs_its_folder_where_something_of_it_is_there(given: Pipeline, is_needed: bool) -> None:
+    assert needs_folder(given) is is_needed
+    assert awaited_folder(given.folder) == "it waits for a machine that has the folder /data"
 
 
 def test_without_a_schedule_times_are_utc_and_there_is_no_fire_before() -> None:

@@ -16,6 +16,7 @@ from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
+from orchestrator.engine.ports.dependencies import is_folder
 from orchestrator.formats.templates.field_templates import template_of
 from orchestrator.ledger.flows.handover_rows import OwedRow
 from orchestrator.settings.parsers.job_parsers import parse_check
@@ -30,6 +31,7 @@ def maker(folder: Path, step: str) -> RowMapper:
     return RowMapper(
         stage=Stage(name="embed", from_=("caption",), step=f"steps.py:{step}", settings={}),
         folder=folder,
+        is_folder=is_folder,
         variables=NO_VARIABLES,
         policy=Policy(),
         webhook_bytes=0,

@@ -145,24 +145,17 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a process takes what it lacks something to serve as if it could",
         path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
-        old=" and _can_be_served(each))",
+        old=" if _can_be_served(each))",
         new=")",
         tests=(
             f"{BIDS}::test_who_cannot_serve_a_shard_leaves_it_to_the_others_and_has_it_once_these_had_their_chance",
         ),
     ),
     Fault(
-        name="what a process lacks something to serve goes round and round",
-        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_offer",
-        old="and not self._offered.get(each.number, frozenset()).issuperset(others)",
-        new="and others",
-        tests=(f"{BIDS}::test_who_can_serve_a_shard_comes_to_have_it_and_where_nobody_can_it_comes_to_rest",),
-    ),
-    Fault(
         name="whoever hands over for want of answers takes it back",
         path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
-        old="taken |= set() if self.stands_back else set(unwanted[turn :: len(others) + 1])",
-        new="taken |= set(unwanted[turn :: len(others) + 1])",
+        old="taken |= set() if self.stands_back else set(for_us[turn :: len(others) + 1])",
+        new="taken |= set(for_us[turn :: len(others) + 1])",
         tests=(f"{REACH}::test_who_stands_back_takes_what_nobody_else_has_taken_and_asks_for_nothing",),
     ),
     Fault(
@@ -273,7 +266,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a process that is there for a run of its own has what others need as its own",
         path="orchestrator/api/hosting/shard_ability.py::ShardAbility.of",
-        old="if is_of_others or self._lacks(shard) is not None:",
+        old="if self._is_of_others(shard) or self._lacks(shard) is not None:",
         new="if self._lacks(shard) is not None:",
         tests=(
             f"{RUN_SHARE}::test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_once_it_is_stopped",

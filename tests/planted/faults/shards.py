@@ -7,6 +7,8 @@ BIDS = "tests/core/ownership/test_shard_bids.py"
 DUTIES = "tests/core/ownership/test_shard_duties.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 RUN_SHARE = "tests/api/hosting/test_run_share.py"
+FOLDERS = "tests/api/hosting/test_pipeline_folders.py"
+AWAY = "tests/engine/flows/test_away_folder.py"
 SHARED = "tests/api/hosting/test_shared_ledger.py"
 STOPPING = "tests/api/hosting/test_stopping.py"
 
@@ -60,8 +62,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what another process wants is taken as well",
         path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
-        old="each.number for each in free if each.wanted_by is None and",
-        new="each.number for each in free if",
+        old="unwanted = [each for each in free if each.wanted_by is None]",
+        new="unwanted = free",
         tests=(f"{BIDS}::test_one_that_is_wanted_is_left_to_who_wants_it",),
     ),
     Fault(
@@ -154,5 +156,64 @@ FAULTS: tuple[Fault, ...] = (
         old="if not servers and answered_at - self._back_at < SILENCE_US:",
         new="if False:",
         tests=(f"{RUN_SHARE}::test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_one",),
+    ),
+    Fault(
+        name="what nobody has all for goes round and round",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_ask_for_as_better",
+        old="and each.lacks < each.owner_lacks",
+        new="and each.lacks <= each.owner_lacks and each.owner_lacks",
+        tests=(f"{BIDS}::test_who_serves_a_shard_best_comes_to_have_it_and_it_rests_there",),
+    ),
+    Fault(
+        name="one that dies as soon as it has come takes down what works",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_ask_for_as_better",
+        old="if self.stands_back or at - self._began_at < SETTLED_US:",
+        new="if self.stands_back:",
+        tests=(f"{BIDS}::test_one_that_comes_and_dies_again_and_again_takes_nothing_down",),
+    ),
+    Fault(
+        name="nobody hears what the owner of a shard lacks",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._due",
+        old="owner_lacks=self._elsewhere.of(each.owner, each.shard),",
+        new="",
+        tests=(f"{FOLDERS}::test_flows_wait_with_all_their_rows_for_the_machine_that_has_their_folder",),
+    ),
+    Fault(
+        name="flows begin where the folder of their pipeline is not",
+        path="orchestrator/api/flows/flow_files.py::LocalFiles.is_here",
+        old="self.ledger.server is None or await has_folder(pipeline, self.dependencies)",
+        new="True",
+        tests=(f"{FOLDERS}::test_flows_wait_with_all_their_rows_for_the_machine_that_has_their_folder",),
+    ),
+    Fault(
+        name="paid rows fail where the folder of their step is not",
+        path="orchestrator/engine/flows/row_mapper.py::RowMapper._look_at_file",
+        old="if not file.is_absolute() and not self.is_folder(str(self.folder)):",
+        new="if False:",
+        tests=(
+            f"{AWAY}::test_rows_for_a_step_wait_for_its_folder",
+            f"{AWAY}::test_a_group_of_rows_waits_for_it",
+        ),
+    ),
+    Fault(
+        name="paid rows fail whose folder goes away while they are handed over",
+        path="orchestrator/engine/flows/row_mapper.py::RowMapper._called",
+        old="self._look_at_file()",
+        new="pass",
+        tests=(f"{AWAY}::test_a_step_that_finds_nothing_there_since_it_is_moved_meanwhile_has_not_failed",),
+    ),
+    Fault(
+        name="a flow waits in silence for the folder of its pipeline",
+        path="orchestrator/engine/flows/flow_executor.py::FlowExecutor._look_at_brakes",
+        old="why = self._away or next(",
+        new="why = next(",
+        tests=(f"{AWAY}::test_a_flow_does_not_begin_where_its_folder_is_not",),
+    ),
+    Fault(
+        name="a command runs where its folder is not",
+        path="orchestrator/engine/flows/command_stage.py::CommandStage._carry_out",
+        old="await self.until_here()",
+        new="pass",
+        tests=(f"{AWAY}::test_a_command_waits_for_its_folder_and_so_does_who_writes_results",),
     ),
 )
