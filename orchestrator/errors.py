@@ -167,6 +167,10 @@ class StorageError(StoppedError):
     """The ledger cannot be written (a full disk, a read-only file); free space or fix permissions, then resume."""
 
 
+class IntakeLostError(StoppedError):
+    """Another process has taken over what was read here; nothing of it is lost or sent twice."""
+
+
 class LedgerUnavailableError(StorageError):
     """The ledger cannot be used just now (its server is away, its disk is full); that may pass by itself."""
 

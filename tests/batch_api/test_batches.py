@@ -1,6 +1,8 @@
 """Batches by OpenAI's own client, from the file that is posted to the files that come back."""
 
 import json
+from contextlib import AbstractAsyncContextManager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from orchestrator.api.batch_api.batch_keeper import AGAIN_S
 from orchestrator.api.inspect.status import show
 from orchestrator.api.runs.process_commands import control
 from orchestrator.emulator.jobs.jobs import WorkerResult
+from orchestrator.errors import StorageError
+from orchestrator.ledger import IntakeRight
+from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.batch_api.batch_api_settings import BatchApiSettings
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.units import DAY_US, MINUTE_US
@@ -135,6 +140,43 @@ async def test_more_requests_than_a_batch_may_have_and_longer_ones_than_a_worker
         assert batch.errors is not None
         found = [(each.line, each.code) for each in batch.errors.data or []]
         assert found == [(1, "request_too_large"), (4, "too_many_requests")]
+
+
+async def test_a_batch_is_read_again_where_the_ledger_was_away_or_another_process_has_cleared_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Watched(IntakeRight):
+        is_kept = False
+
+        async def keep(self) -> None:
+            self.is_kept = True
+            await anyio.sleep_forever()
+
+    asked, seen, right = count(1), list[bool](), Watched()
+
+    def intake_lock(_ledger: LedgerAddress, _run: str, *, now: int) -> AbstractAsyncContextManager[IntakeRight]:
+        if next(asked) == 1:
+            raise StorageError("the ledger is away")
+        return nullcontext(right)
+
+    async with (
+        desk(tmp_path) as shop,
+        batch_api(shop, around=replace(shop.dependencies, intake_lock=intake_lock)) as site,
+    ):
+        intakes = site.ledger.runs.intakes
+
+        async def rest(_rows: int, _took_us: int) -> None:
+            seen.append(right.is_kept)
+            if len(seen) == 1:
+                await intakes.clear(batch.id)
+
+        monkeypatch.setattr(intakes.pace, "rest", rest)
+        batch = await posted(site.client(), lines([request(0)]))
+        done = await ended(site.client(), batch)
+        assert (done.status, done.errors) == ("completed", None)
+        assert site.heard.warnings == [f"{batch.id}: the ledger is away; it is tried again"]
+        assert f"another process has taken over what was read of {batch.id}: it is read again" in site.heard.lines
+        assert seen[0], "the right to take in was kept"
 
 
 async def test_what_nobody_could_begin_with_in_time_has_expired_and_what_is_gone_is_told(tmp_path: Path) -> None:

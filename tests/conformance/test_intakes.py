@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 
@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.errors import IntakeBusyError, LedgerUnavailableError, StorageError
+from orchestrator.errors import IntakeBusyError, IntakeLostError, LedgerUnavailableError
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
@@ -20,8 +20,8 @@ from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
-from tests.factories import SETTINGS, TTL_US, a_row
-from tests.ledger.ledgers import OpenLedger, a_run, added
+from tests.factories import SETTINGS, STEPS, TTL_US, a_row
+from tests.ledger.ledgers import OpenLedger, a_run, added, job_now
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -129,14 +129,61 @@ async def test_who_was_taken_for_dead_takes_nothing_more_in_and_is_told(
         await ledger.runs.intakes.clear(run.name)
         again = await ledger.runs.intakes.start(run)
         await added(ledger, again, [a_row(9, "z")])
-        for write in (partial(added, ledger, intake, [a_row(5, "c")]), partial(ledger.runs.intakes.accept, intake)):
-            with pytest.raises(StorageError, match="another process has taken over what was read here"):
+        writes: list[Callable[[], Awaitable[object]]] = [partial(added, ledger, intake, [a_row(5, "c")]), partial(ledger.runs.intakes.accept, intake)]
+        if not as_they_come:
+            writes.append(partial(ledger.runs.intakes.gone, intake))
+        for write in writes:
+            with pytest.raises(IntakeLostError, match="another process has taken over what was read here"):
                 await write()
         of_its_own = ["b", DERIVED, f"{DERIVED}-2"] if as_they_come else []
         assert [custom_id for _, custom_id in await jobs_of(ledger, run)] == ["a", *of_its_own]
         assert await ledger.runs.counts(run.id) == {"queued": 1 + len(of_its_own)}
         assert (await ledger.runs.intakes.accept(again)).new == 1
         assert [custom_id for _, custom_id in await jobs_of(ledger, run)] == ["a", *of_its_own, "z"]
+
+
+async def test_who_was_taken_for_dead_fails_alone(open_file: OpenLedger) -> None:
+    taken = list[bool]()
+
+    async def go_on() -> None:
+        with pytest.raises(IntakeLostError):
+            await added(ledger, intake, [a_row(3, "c")])
+
+    async def step() -> None:
+        taken.append(await ledger.writer.step(claimed))
+
+    async with open_file() as ledger:
+        run = await a_run(ledger, [a_row(1, "a")])
+        intake = await ledger.runs.intakes.start(run)
+        await added(ledger, intake, [a_row(2, "b")])
+        await ledger.runs.intakes.clear(run.name)
+        claimed = STEPS["claimed"][1](await job_now(ledger), ledger.now())
+        async with anyio.create_task_group() as of_one_transaction:
+            of_one_transaction.start_soon(go_on)
+            of_one_transaction.start_soon(step)
+        assert taken == [True]
+        assert ledger.writer.failure is None
+
+
+@pytest.mark.parametrize("as_they_come", [False, True])
+async def test_who_has_lost_its_turn_before_it_began_takes_nothing_in_beside_another(
+    open_file: OpenLedger, as_they_come: bool
+) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, [a_row(1, "a")])
+        of_another = await ledger.runs.intakes.start(run, as_they_come=as_they_come)
+        await added(ledger, of_another, [a_row(2, "b")])
+        with pytest.raises(IntakeLostError, match="another process has taken over what was read here"):
+            await ledger.runs.intakes.start(run)
+        assert (await ledger.runs.intakes.accept(of_another)).new == 1
+        await ledger.runs.intakes.start(run, as_they_come=as_they_come)
+        await ledger.runs.intakes.clear(run.name)
+        await ledger.runs.intakes.start(run)
+
+        removed = await a_new_run(ledger, "removed")
+        await ledger.runs.intakes.clear(removed.name)
+        with pytest.raises(IntakeLostError):
+            await ledger.runs.intakes.start(removed)
 
 
 async def test_what_is_left_is_cleared_although_it_cannot_be_known_of_another_run_whether_its_process_lives(

@@ -17,6 +17,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.engine.sending.canary_jobs import CanaryJobs
+from orchestrator.errors import IntakeLostError
 from orchestrator.ledger import Ledger, command_ledger, open_ledger
 from orchestrator.ledger.actions.action_rows import AskedBefore
 from orchestrator.ledger.actions.asker import ActionWay, Asker
@@ -122,6 +123,18 @@ async def chunks_and_rows_that_go(owner: Ledger, guest: Ledger, name: str) -> Me
     return Meeting(
         lambda: owner.jobs.claims.take(line, most=1), lambda: guest.runs.intakes.accept(intake, drop=True), check
     )
+
+
+@meeting
+async def two_who_begin_to_take_in(owner: Ledger, guest: Ledger, name: str) -> Meeting:
+    """One of them has lost its turn without knowing: what both took in would be that of either."""
+    run = await a_run(owner, 1, name=name)
+
+    async def check(first: object, second: object) -> None:
+        assert sorted([isinstance(each, IntakeLostError) for each in (first, second)]) == [False, True]
+        await owner.runs.intakes.clear(name)
+
+    return Meeting(lambda: owner.runs.intakes.start(run), lambda: guest.runs.intakes.start(run), check)
 
 
 @meeting

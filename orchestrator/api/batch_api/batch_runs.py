@@ -6,6 +6,7 @@ taken in are known.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +22,10 @@ from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedError, PostedState
 from orchestrator.core.text.wording import counted
+from orchestrator.engine.intake.intake import keeping, until_taken_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.errors import InputError, StoppedError, UsageError, leading
+from orchestrator.errors import InputError, StoppedError, StorageError, UsageError
 from orchestrator.formats.input.openai_requests import CheckedRequests, check_requests, first_model
 from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger.commands.command_types import Action
@@ -57,6 +59,8 @@ class BatchRuns:
             errors = [PostedError(code="file_not_found", message=told, param="input_file_id")]
         except InputError as error:
             errors = [PostedError(code=REFUSED, message=each) for each in error.problems]
+        except StorageError:  # which is a `StoppedError` too, and says nothing of the batch
+            raise
         except (UsageError, StoppedError) as error:
             errors = [PostedError(code=REFUSED, message=str(error))]
         batches = self.files.ledger.runs.posted.batches
@@ -84,7 +88,8 @@ class BatchRuns:
         self.console.info(
             f"{batch.id}: {counted(checked.rows, 'request')} of {batch.owner or 'a program'} for {checked.model}"
         )
-        await self._take_in(batch, request, checked.model, checked.rows)
+        take_in = partial(self._take_in, batch, request, checked.model, checked.rows)
+        await until_taken_in(take_in, batch.id, self.console.info)
         return []
 
     def _checked(self, batch: PostedBatch, path: Path, options: ReadOptions) -> CheckedRequests:
@@ -115,15 +120,10 @@ class BatchRuns:
     async def _take_in(self, batch: PostedBatch, request: RunRequest, model: str, rows: int) -> None:
         ledger = self.files.ledger
         intake = RunIntake(self.console, self.dependencies, anyio.Event())
-        async with intake.turn(ledger, request):
+        async with intake.turn(ledger, request) as right, keeping(right):
             run, settings = await intake.found(ledger, request, alone=True)
             await ledger.runs.posted.batches.learned(batch.id, run=run.id, model=model, total=rows)
-            try:
-                await intake.take_in(
-                    ledger, request, run, settings, webhook_bytes=self.webhook_bytes(), refusal_advice=str
-                )
-            except BaseExceptionGroup as group:
-                raise leading(group) from group
+            await intake.take_in(ledger, request, run, settings, webhook_bytes=self.webhook_bytes(), refusal_advice=str)
         await ask_process(ledger, Action.SERVE, run=run.id, wake=self.wake)
 
 

@@ -5,8 +5,8 @@ SHA-256, which is written down before any of its rows is taken in. Results are w
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,11 +29,11 @@ from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
 from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
-from orchestrator.engine.intake.intake import Intake, turn_to_take_in
+from orchestrator.engine.intake.intake import Intake, keeping, turn_to_take_in, until_taken_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.ledger import IntakeRight, Ledger
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import connection_settings, run_settings
@@ -63,6 +63,10 @@ class LocalFiles:
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in, as `FlowFiles` has it."""
+        begin = partial(self._begin, flow, pipeline, stage)
+        return await until_taken_in(begin, f"{flow.name}/{stage.name}", self.console.info)
+
+    async def _begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         known, row = await self._known(flow, stage)
         if known is not None:
             return known
@@ -126,9 +130,14 @@ class LocalFiles:
         found = await self.ledger.runs.all([row.run]) if row.run is not None else []
         return (found[0] if found and found[0].accepted else None), row
 
-    def _turn(self, name: str) -> AbstractAsyncContextManager[IntakeRight]:
+    @asynccontextmanager
+    async def _turn(self, name: str) -> AsyncIterator[None]:
         hold, never = self.dependencies.holding_intakes(self.ledger.address), anyio.Event()
-        return turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never)
+        async with (
+            turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never) as right,
+            keeping(right),
+        ):
+            yield
 
     async def _made(self, name: str, stage: Stage, source: str, settings: run_settings.RunSettings) -> Run:
         known = await self.ledger.runs.named(name)

@@ -25,7 +25,7 @@ from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.observers.served_run import ServedRun, as_it_is
-from orchestrator.errors import StorageError, leading
+from orchestrator.errors import IntakeLostError, StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
@@ -146,7 +146,7 @@ class Foreground:
                     summary = await (self._serve(around) if takes_over else self._leave(followed, ledger))
                     joining.cancel_scope.cancel()
             except (StorageError, BaseExceptionGroup) as error:
-                if isinstance(leading(error), StorageError):
+                if isinstance(leading(error), StorageError | IntakeLostError):
                     self.so_far = self.so_far or await self._cut_short(ledger)
                 raise
         return summary

@@ -6,14 +6,21 @@ their lines, before anything is refused. For each run one process at a time take
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import anyio
 import msgspec
 from anyio import to_thread
 from anyio.abc import ObjectSendStream
 
-from orchestrator.errors import IntakeBusyError, Problems, StorageError
+from orchestrator.errors import (
+    IntakeBusyError,
+    IntakeLostError,
+    LedgerUnavailableError,
+    Problems,
+    StorageError,
+    leading,
+)
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.runs.input_corrections import RemovedRows
 from orchestrator.ledger.runs.input_rows import InputRow, PackedRow, packed_rows
@@ -34,6 +41,8 @@ PlaceOf = Callable[[int], str]
 
 Drops = Callable[[RemovedRows], Awaitable[bool]]
 """Whether jobs that are no longer in the input are dropped, of those that have not succeeded."""
+
+Taken = TypeVar("Taken")
 
 Advice = Callable[[], str]
 """What to know when an input was refused; ends the message."""
@@ -66,7 +75,7 @@ async def turn_to_take_in(
     comes first.
     """
     async with AsyncExitStack() as turn:
-        right = await _until_held(turn, lambda: hold(name), say, stop)
+        right = await _until_held(turn, ledger, lambda: hold(name), say, stop)
         await ledger.runs.intakes.clear(name)
         try:
             yield right
@@ -76,17 +85,45 @@ async def turn_to_take_in(
                     await ledger.runs.intakes.clear(name)
 
 
+@asynccontextmanager
+async def keeping(right: IntakeRight) -> AsyncIterator[None]:
+    """Keeps `right` while the block runs, of which what it raises comes as it is."""
+    try:
+        async with anyio.create_task_group() as beside:
+            beside.start_soon(right.keep)
+            yield
+            beside.cancel_scope.cancel()
+    except BaseExceptionGroup as error:
+        raise leading(error) from None
+
+
+async def until_taken_in(take: Callable[[], Awaitable[Taken]], what: str, say: Callable[[str], None]) -> Taken:
+    """What `take` returns, which begins anew as often as another process has taken over what it had read of `what`."""
+    while True:
+        try:
+            return await take()
+        except IntakeLostError:
+            say(f"another process has taken over what was read of {what}: it is read again")
+
+
 async def _until_held(
     turn: AsyncExitStack,
+    ledger: Ledger,
     hold: Callable[[], AbstractAsyncContextManager[IntakeRight]],
     say: Callable[[str], None],
     stop: anyio.Event,
 ) -> IntakeRight:
+    async def enter() -> IntakeRight:
+        return await turn.enter_async_context(hold())
+
     tries = 0
     while True:
         tries += 1
         try:
-            return await turn.enter_async_context(hold())
+            try:
+                return await enter()
+            except LedgerUnavailableError as error:
+                return await ledger.patience.again(error, enter)
         except IntakeBusyError as busy:
             if stop.is_set():
                 raise

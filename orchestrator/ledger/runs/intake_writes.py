@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.errors import StorageError
+from orchestrator.errors import IntakeLostError
 from orchestrator.ledger.expressions import nobody_beside
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, inputs_correct
 from orchestrator.ledger.runs.input_rows import OpenIntake, Sorted, rows_insert
@@ -51,15 +51,20 @@ async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, no
 
 
 async def own(connection: AsyncConnection, intake: OpenIntake, **values: ColumnElement[int] | int) -> None:
-    """Sets these of an intake, whose row is locked from then on. Raises `StorageError` where it is this process's no
+    """Sets these of an intake, whose row is locked from then on. Raises `IntakeLostError` where it is this process's no
     more: one that was without its ledger for a while has no lock, and what it took in is removed as a dead one's.
     """
     is_own = (intakes.c.id == intake.id) & (intakes.c.started_at == intake.started_at)
     if (await connection.execute(update(intakes).where(is_own).values(values))).rowcount != 1:
-        raise StorageError(
-            "another process has taken over what was read here, since this one had no connection to the ledger for a"
-            " while; nothing of it is lost or sent twice: give the same command again"
-        )
+        raise taken_over()
+
+
+def taken_over() -> IntakeLostError:
+    """What is said to whoever takes in by a right that it has lost."""
+    return IntakeLostError(
+        "another process has taken over what was read here, since this one had no connection to the ledger for a"
+        " while; nothing of it is lost or sent twice: give the same command again"
+    )
 
 
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})

@@ -30,6 +30,7 @@ from orchestrator.ledger.runs.intake_writes import (
     land,
     remove_some,
     revise_some,
+    taken_over,
 )
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
@@ -84,17 +85,29 @@ _LATEST: Final = (
     .select_from(intakes.join(runs, runs.c.id == intakes.c.run_id))
     .where(runs.c.name == bindparam("name"))
 )
+_IS_OPEN: Final = intakes.c.accepted_at.is_(None) | (intakes.c.accepted_at == intakes.c.started_at)
+"""Somebody has begun it, and not ended it."""
+
 _OPEN_TO_NOBODY: Final = (
     update(intakes)
-    .where(
-        intakes.c.id == _LATEST.scalar_subquery(),
-        intakes.c.accepted_at.is_(None) | (intakes.c.accepted_at == intakes.c.started_at),
-    )
+    .where(intakes.c.id == _LATEST.scalar_subquery(), _IS_OPEN)
     .values(started_at=intakes.c.started_at - 1)
 )
 """Whoever had begun the latest one, and not ended it, may be alive all the same: it writes nothing more of it
 (`intake_writes.own`).
 """
+
+_RUN_LOCKED: Final = select(runs.c.id).where(runs.c.id == bindparam("run")).with_for_update()
+_LATEST_OF_RUN: Final = select(func.max(intakes.c.id)).where(intakes.c.run_id == bindparam("run"))
+_AT_WORK: Final = select(intakes.c.id).where(intakes.c.id == _LATEST_OF_RUN.scalar_subquery(), _IS_OPEN)
+
+_LOCKED: Final = select(intakes.c.id).where(intakes.c.id == bindparam("intake")).with_for_update()
+"""Whoever does what an accepted intake has still to do may not be the only one: each of its pages comes after another,
+and none after its end.
+"""
+
+_DROPS: Final = _LOCKED.where(intakes.c.drops == 1)
+"""The same, while there is anything to drop: afterwards it is forgotten which jobs are in the input."""
 
 _IS_RELAYED: Final = (
     select(relays.c.to_run)
@@ -115,12 +128,16 @@ class Intakes(Repository):
     @shared
     async def start(self, transaction: Transaction, run: Run, *, as_they_come: bool = False) -> OpenIntake:
         """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
-        was cleared.
+        was cleared. Raises `IntakeLostError` where another process has begun one since, or has removed the run.
         """
+        of = {"run": run.id}
+        is_there = (await transaction.connection.execute(_RUN_LOCKED, of)).first() is not None
+        if not is_there or (await transaction.connection.execute(_AT_WORK, of)).first() is not None:
+            raise taken_over()
         first_job = await JOB_NUMBERS.following(transaction.connection)
         now = self._access.now()
         accepted_at = now if as_they_come else None
-        is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None
+        is_relayed = (await transaction.connection.execute(_IS_RELAYED, of)).first() is not None
         row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
         made = await transaction.connection.execute(insert(intakes), row)
         assert made.inserted_primary_key is not None
@@ -168,13 +185,17 @@ class Intakes(Repository):
 
     @asked_again
     async def gone(self, intake: OpenIntake) -> RemovedRows:
-        """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped."""
+        """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped. Raises
+        `IntakeLostError` where what it took in was cleared.
+        """
         if not intake.corrects:
             return RemovedRows()
         async with self._access.reading() as connection:
             of = {"intake": intake.id, "run": intake.run}
-            known = (await connection.execute(COUNTED, of)).one()[1]
-            if (await connection.execute(JOBS_BEFORE, of)).scalar_one() == known:
+            counted = (await connection.execute(COUNTED, of)).first()
+            if counted is None:
+                raise taken_over()
+            if (await connection.execute(JOBS_BEFORE, of)).scalar_one() == counted.known_rows:
                 return RemovedRows()
             return await gone_count(connection, intake)
 
@@ -261,12 +282,15 @@ class Intakes(Repository):
 
     async def _revise(self, intake: OpenIntake, after: int) -> tuple[int | None, Corrected]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Corrected]]:
+            await transaction.connection.execute(_LOCKED, {"intake": intake.id})
             return await revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._access.now())
 
         return await self._paced(block)
 
     async def _drop(self, intake: OpenIntake, after: int) -> tuple[int | None, Dropped]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Dropped]]:
+            if (await transaction.connection.execute(_DROPS, {"intake": intake.id})).first() is None:
+                return 0, (None, Dropped())
             most, now = self.pace.rows, self._access.now()
             number, last, dropped = await gone_drop_some(transaction, intake, after=after, most=most, now=now)
             return number, (last, dropped)

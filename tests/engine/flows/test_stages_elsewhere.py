@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
 from orchestrator.engine.engine import engine_in
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.runtime.scope import Scope
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -130,6 +130,45 @@ async def test_a_stage_that_is_begun_stays_where_another_process_clears_what_dea
                 await w.ledger.runs.intakes.clear_dead(hold)
                 await anyio.lowlevel.checkpoint()
         assert [run.id for run in await w.ledger.runs.all([begun[0].id])] == [begun[0].id]
+
+
+class Watched(IntakeRight):
+    """A right of which it is known whether it is kept just now."""
+
+    is_kept = False
+
+    async def keep(self) -> None:
+        self.is_kept = True
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.is_kept = False
+
+
+async def test_a_stage_of_which_another_process_has_cleared_what_was_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights = [Watched() for _ in range(2)]
+    held, seen = iter(rights), list[bool]()
+    async with workplace(tmp_path / "l.db") as w:
+        flow, pipeline = await flow_wanted(w.ledger, tmp_path)
+        files = files_in(w)
+        given = replace(w.process.dependencies, intake_lock=lambda _ledger, _run, *, now: nullcontext(next(held)))
+        files.dependencies = given
+
+        async def rest(_rows: int, _took_us: int) -> None:
+            seen.append(any(right.is_kept for right in rights))
+            if len(seen) == 1:
+                await w.ledger.runs.intakes.clear(f"{flow.name}/first")
+
+        monkeypatch.setattr(w.ledger.runs.intakes.pace, "rest", rest)
+        run = await files.begin(flow, pipeline, pipeline.stages[0])
+        assert await w.ledger.runs.counts(run.id) == {"queued": ROWS}
+        assert seen[0], "its right was kept while it was read"
+        assert not any(right.is_kept for right in rights)
+        assert [each for each in w.heard.lines if "it is read again" in each] == [
+            f"another process has taken over what was read of {flow.name}/first: it is read again"
+        ]
 
 
 async def test_the_keeper_tells_of_runs_what_the_engines_have_found_that_serve_them(tmp_path: Path) -> None:

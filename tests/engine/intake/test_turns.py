@@ -1,16 +1,16 @@
 """Whose turn it is to take in for a run, and what is left of an intake that came to no end."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.intake.intake import InputBatch, Intake, turn_to_take_in
+from orchestrator.engine.intake.intake import InputBatch, Intake, keeping, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import InputError, IntakeBusyError
+from orchestrator.errors import InputError, IntakeBusyError, LedgerUnavailableError
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.runs.runs import Run
 from tests.engine.rows import rows
@@ -79,6 +79,49 @@ async def test_who_has_the_right_no_more_leaves_what_another_one_takes_in(tmp_pa
             of_another = await ledger.runs.intakes.start(run)
             assert await added(ledger, of_another, rows(2)) == []
         assert (await ledger.runs.intakes.accept(of_another)).new == 2
+
+
+async def test_who_cannot_ask_for_its_turn_just_now_has_the_patience_of_its_process(tmp_path: Path) -> None:
+    found = [LedgerUnavailableError("too many connections"), LedgerUnavailableError("away"), IntakeBusyError()]
+
+    def hold(_: str) -> AbstractAsyncContextManager[IntakeRight]:
+        if answers:
+            raise answers.pop(0)
+        return nullcontext(right)
+
+    right = IntakeRight()
+    async with opened(tmp_path / "l.db") as ledger:
+        desk, answers = Desk(ledger), list[Exception](found)
+        with pytest.raises(LedgerUnavailableError, match="too many"):
+            async with turn_to_take_in(ledger, "a", hold=hold, say=desk.said.append, stop=desk.stop):
+                pass
+        answers, ledger.patience.seconds = [*found, found[0]], 60
+        async with turn_to_take_in(ledger, "a", hold=hold, say=desk.said.append, stop=desk.stop) as held:
+            assert held is right
+
+
+async def test_what_goes_wrong_while_the_right_is_kept_comes_as_it_is() -> None:
+    class Kept(IntakeRight):
+        def __init__(self) -> None:
+            self.was_let_go = anyio.Event()
+
+        async def keep(self) -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.was_let_go.set()
+
+    async def block(right: IntakeRight) -> None:
+        async with keeping(right):
+            await anyio.sleep(1)
+            raise IntakeBusyError("of the block")
+
+    for right in (IntakeRight(), kept := Kept()):
+        with pytest.raises(IntakeBusyError, match="of the block"):
+            await block(right)
+        async with keeping(right):
+            await anyio.sleep(1)
+    assert kept.was_let_go.is_set()
 
 
 async def test_who_waits_for_the_turn_can_be_stopped(tmp_path: Path) -> None:

@@ -4,6 +4,14 @@ from tests.planted.faults.fault import Fault
 
 _CONFORMANCE = "tests/conformance/test_intakes.py"
 _TURNS = "tests/engine/intake/test_turns.py"
+_STAGE = (
+    "tests/engine/flows/test_stages_elsewhere.py"
+    "::test_a_stage_of_which_another_process_has_cleared_what_was_read_is_read_again"
+)
+_POSTED = (
+    "tests/batch_api/test_batches.py"
+    "::test_a_batch_is_read_again_where_the_ledger_was_away_or_another_process_has_cleared_what_was_read"
+)
 _LOCK = "tests/ledger/sqlite/test_file_locks.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -74,6 +82,84 @@ FAULTS: tuple[Fault, ...] = (
         old="is_own = (intakes.c.id == intake.id) & (intakes.c.started_at == intake.started_at)",
         new="is_own = intakes.c.id == intake.id",
         tests=(f"{_CONFORMANCE}::test_who_was_taken_for_dead_takes_nothing_more_in_and_is_told",),
+    ),
+    Fault(
+        name="who was taken for dead goes on dropping once it is forgotten what is in the input",
+        path="orchestrator/ledger/runs/intakes.py::Intakes._drop",
+        old='if (await transaction.connection.execute(_DROPS, {"intake": intake.id})).first() is None:',
+        new="if False:",
+        tests=(
+            "tests/conformance/test_corrections.py::test_who_comes_back_to_what_another_process_has_settled_drops_nothing_that_is_in_the_input",
+        ),
+    ),
+    Fault(
+        name="who was taken for dead begins to take in beside another one",
+        path="orchestrator/ledger/runs/intakes.py::Intakes.start",
+        old="if not is_there or (await transaction.connection.execute(_AT_WORK, of)).first() is not None:",
+        new="if not is_there:",
+        tests=(f"{_CONFORMANCE}::test_who_has_lost_its_turn_before_it_began_takes_nothing_in_beside_another",),
+    ),
+    Fault(
+        name="two who begin to take in for one run do not wait for each other",
+        path="orchestrator/ledger/runs/intakes.py::_RUN_LOCKED",
+        old='_RUN_LOCKED: Final = select(runs.c.id).where(runs.c.id == bindparam("run")).with_for_update()',
+        new='_RUN_LOCKED: Final = select(runs.c.id).where(runs.c.id == bindparam("run"))',
+        tests=(
+            "tests/ledger/postgres/test_every_order.py::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements[two who begin to take in]",
+        ),
+    ),
+    Fault(
+        name="what one intake has lost counts as a fault of the ledger",
+        path="orchestrator/errors.py::IntakeLostError",
+        old="class IntakeLostError(StoppedError):",
+        new="class IntakeLostError(StorageError):",
+        tests=(f"{_CONFORMANCE}::test_who_was_taken_for_dead_fails_alone",),
+    ),
+    Fault(
+        name="nobody keeps the right to take in of a stage or a posted batch",
+        path="orchestrator/engine/intake/intake.py::keeping",
+        old="beside.start_soon(right.keep)",
+        new="pass",
+        tests=(_STAGE, _POSTED),
+    ),
+    Fault(
+        name="what another process has cleared of a stage or a posted batch is not read again",
+        path="orchestrator/engine/intake/intake.py::until_taken_in",
+        old="except IntakeLostError:",
+        new="except ZeroDivisionError:",
+        tests=(_STAGE, _POSTED),
+    ),
+    Fault(
+        name="a batch is refused for good because the ledger is away",
+        path="orchestrator/api/batch_api/batch_runs.py::BatchRuns.validate",
+        old="except StorageError:",
+        new="except ZeroDivisionError:",
+        tests=(_POSTED,),
+    ),
+    Fault(
+        name="who cannot ask for its turn just now gives up",
+        path="orchestrator/engine/intake/intake.py::_until_held",
+        old="return await ledger.patience.again(error, enter)",
+        new="raise error",
+        tests=(f"{_TURNS}::test_who_cannot_ask_for_its_turn_just_now_has_the_patience_of_its_process",),
+    ),
+    Fault(
+        name="who takes rows in is refused because another clock is behind",
+        path="orchestrator/ledger/runs/clock_repair.py::KEPT",
+        old='"intakes.started_at": "who takes rows in tells by it that they are still its own",',
+        new="",
+        tests=(
+            "tests/ledger/runs/test_clock_repair.py::test_who_takes_rows_in_goes_on_beside_a_process_whose_clock_is_behind",
+        ),
+    ),
+    Fault(
+        name="an intake whose jobs count as they come is nobody's because another clock is behind",
+        path="orchestrator/ledger/runs/clock_repair.py::KEPT",
+        old='"intakes.accepted_at": "the same, of one whose jobs count as they come",',
+        new="",
+        tests=(
+            "tests/ledger/runs/test_clock_repair.py::test_who_takes_rows_in_goes_on_beside_a_process_whose_clock_is_behind",
+        ),
     ),
     Fault(
         name="who has lost its turn clears what another one takes in",
