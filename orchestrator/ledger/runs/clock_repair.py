@@ -47,6 +47,8 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "events.at": "the story of a job, as whoever wrote it saw the time; nothing waits for it",
         "jobs.ended_at": "the time of its last event, with which it is compared",
+        "intakes.started_at": "who takes rows in tells by it that they are still its own",
+        "intakes.accepted_at": "the same, of one whose jobs count as they come",
         "outbox.owed_at": "a message is called after it: its receiver would take another one for another message",
         "run_outbox.owed_at": "the same",
         "schedules.watermark": "the fires until then are recorded, and must not be a second time",

@@ -15,12 +15,14 @@ from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News
 from orchestrator.core.pipelines.run_messages import RunNews
-from orchestrator.ledger.runs.clock_repair import BROUGHT_BACK, KEPT, WAIT_US_MAX, times
+from orchestrator.errors import IntakeLostError
+from orchestrator.ledger.runs.clock_repair import BROUGHT_BACK, KEPT, WAIT_US_MAX, bring_back, times
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.ledger.schema.job_tables import metadata
-from tests.factories import S
-from tests.ledger.ledgers import opened
+from orchestrator.ledger.transactions.transaction import Transaction
+from tests.factories import S, a_row
+from tests.ledger.ledgers import a_run, added, gone, job_now, opened
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -100,6 +102,24 @@ async def test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_
     assert found["outbox.due_at"] == found["run_outbox.due_at"] <= now, "and are sent nevertheless"
     assert found["jobs.unfinished_at"] == 0, "nobody knows it"
     assert found["heartbeats.beaten_at"] < now - STALE_US, "whoever said that does not work any more"
+
+
+@pytest.mark.parametrize("as_they_come", [False, True])
+async def test_who_takes_rows_in_goes_on_beside_a_process_whose_clock_is_behind(
+    tmp_path: Path, as_they_come: bool
+) -> None:
+    async def back(transaction: Transaction) -> int:
+        return await bring_back(transaction.connection, now=ledger.now() - HOUR)
+
+    async with opened(tmp_path / "l.db") as ledger:
+        run = await a_run(ledger, [a_row(1)])
+        await gone(ledger, await job_now(ledger), "claimed", at=ledger.now())
+        intake = await ledger.runs.intakes.start(run, as_they_come=as_they_come)
+        assert await ledger.writer.run(back) == pytest.approx(HOUR, abs=S)
+        assert await added(ledger, intake, [a_row(2)]) == []
+        await ledger.runs.intakes.clear(run.name)
+        with pytest.raises(IntakeLostError):
+            await added(ledger, intake, [a_row(3)])
 
 
 def test_what_is_said_of_times_is_said_of_columns_that_there_are() -> None:
