@@ -281,6 +281,7 @@ ONE_FIRE: Final = Walk(
                 "engine/flows/flow_executor.py::FlowExecutor._carried_out",
                 "engine/flows/flow_executor.py::FlowExecutor._begun",
                 "api/flows/flow_files.py::LocalFiles.begin",
+                "api/flows/flow_files.py::LocalFiles._begin",
                 "api/flows/flow_input.py::flow_source",
                 "api/flows/flow_files.py::LocalFiles._take_in",
                 "api/flows/flow_files.py::LocalFiles.follow",

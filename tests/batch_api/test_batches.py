@@ -27,6 +27,7 @@ from orchestrator.views.posted_status import PostedStatus
 from tests.api.desk import desk
 from tests.batch_api.harness import CHAT, MODEL, Site, at_files, batch_api, ended, lines, posted, request, rows_of
 from tests.core.batch_api.test_posted_batch import BATCH
+from tests.ledger.ledgers import CutOff
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -143,7 +144,7 @@ async def test_more_requests_than_a_batch_may_have_and_longer_ones_than_a_worker
 
 
 async def test_a_batch_is_read_again_where_the_ledger_was_away_or_another_process_has_cleared_what_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     class Watched(IntakeRight):
         is_kept = False
@@ -165,18 +166,17 @@ async def test_a_batch_is_read_again_where_the_ledger_was_away_or_another_proces
     ):
         intakes = site.ledger.runs.intakes
 
-        async def rest(_rows: int, _took_us: int) -> None:
+        async def clear() -> None:
             seen.append(right.is_kept)
-            if len(seen) == 1:
-                await intakes.clear(batch.id)
+            await intakes.clear(batch.id)
 
-        monkeypatch.setattr(intakes.pace, "rest", rest)
+        intakes.pace = CutOff(1, clear)
         batch = await posted(site.client(), lines([request(0)]))
         done = await ended(site.client(), batch)
         assert (done.status, done.errors) == ("completed", None)
         assert site.heard.warnings == [f"{batch.id}: the ledger is away; it is tried again"]
         assert f"another process has taken over what was read of {batch.id}: it is read again" in site.heard.lines
-        assert seen[0], "the right to take in was kept"
+        assert seen == [True], "the right to take in was kept"
 
 
 async def test_what_nobody_could_begin_with_in_time_has_expired_and_what_is_gone_is_told(tmp_path: Path) -> None:

@@ -11,14 +11,13 @@ import pytest
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs import intake_pace
 from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, RemovedRows
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.intake_pace import Beside
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
 from tests.factories import S, a_row
-from tests.ledger.ledgers import PATHS, OpenLedger, a_run, added, gone, job_now, taken_in
+from tests.ledger.ledgers import PATHS, CutOff, OpenLedger, a_run, added, gone, job_now, taken_in
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -191,22 +190,15 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
 
 @pytest.mark.parametrize("pages", [1, 3], ids=["before it drops", "while it drops"])
 async def test_who_comes_back_to_what_another_process_has_settled_drops_nothing_that_is_in_the_input(
-    open_file: OpenLedger, monkeypatch: pytest.MonkeyPatch, pages: int
+    open_file: OpenLedger, pages: int
 ) -> None:
     async with open_file() as ledger, open_file() as other:
         run = await a_run(ledger, ROWS[:4])
         intake = await ledger.runs.intakes.start(run)
         assert await added(ledger, intake, ROWS[2:4]) == []
-        rests = itertools.count(1)
-
-        async def rest(_rows: int, _took_us: int) -> None:
-            if next(rests) == pages:
-                await other.runs.intakes.clear(run.name)
-
-        monkeypatch.setattr(ledger.runs.intakes.pace, "rest", rest)
-        monkeypatch.setattr(intake_pace, "ROWS_ALONE", 2)
+        pace = ledger.runs.intakes.pace = CutOff(pages, lambda: other.runs.intakes.clear(run.name))
         await ledger.runs.intakes.accept(intake, drop=True)
-        assert next(rests) > pages
+        assert pace.pages > pages
         assert list(await jobs_of(ledger, run)) == ["row-3", "row-4"]
         assert (await ledger.runs.counts(run.id))["queued"] == 2
         await check_sound(ledger)

@@ -129,7 +129,10 @@ async def test_who_was_taken_for_dead_takes_nothing_more_in_and_is_told(
         await ledger.runs.intakes.clear(run.name)
         again = await ledger.runs.intakes.start(run)
         await added(ledger, again, [a_row(9, "z")])
-        writes: list[Callable[[], Awaitable[object]]] = [partial(added, ledger, intake, [a_row(5, "c")]), partial(ledger.runs.intakes.accept, intake)]
+        writes: list[Callable[[], Awaitable[object]]] = [
+            partial(added, ledger, intake, [a_row(5, "c")]),
+            partial(ledger.runs.intakes.accept, intake),
+        ]
         if not as_they_come:
             writes.append(partial(ledger.runs.intakes.gone, intake))
         for write in writes:

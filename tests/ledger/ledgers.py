@@ -19,6 +19,7 @@ from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.commands.command_types import Argument, Command
 from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, packed_rows
+from orchestrator.ledger.runs.intake_pace import Pace
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sites.sent_marks import this_boot
 from orchestrator.settings.run_settings import RunSettings
@@ -90,6 +91,24 @@ async def interrupted(path: Path, *, clock: Clock | None = None) -> AsyncIterato
         commits.is_at_work = True
         yield ledger
         commits.is_at_work = False
+
+
+class CutOff(Pace):
+    """Pages of two rows, beside whoever does what `meanwhile` does after the `last` one."""
+
+    def __init__(self, last: int, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        super().__init__()
+        self._last, self._meanwhile = last, meanwhile
+        self.pages = 0
+
+    @property
+    def rows(self) -> int:
+        return 2
+
+    async def rest(self, rows: int, took_us: int) -> None:
+        self.pages += 1
+        if self.pages == self._last:
+            await self._meanwhile()
 
 
 class EachFailsFirst:

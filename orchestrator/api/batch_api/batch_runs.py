@@ -12,7 +12,6 @@ from typing import Final
 
 import anyio
 import msgspec
-from anyio import to_thread
 
 from orchestrator.api.batch_api.file_store import FileStore
 from orchestrator.api.batch_api.model_runs import model_run
@@ -22,7 +21,7 @@ from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.core.batch_api.posted_batch import PostedBatch, PostedError, PostedState
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.intake.intake import keeping, until_taken_in
+from orchestrator.engine.intake.intake import right_kept, until_taken_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import InputError, StoppedError, StorageError, UsageError
@@ -75,12 +74,12 @@ class BatchRuns:
 
     async def _begin(self, batch: PostedBatch) -> list[PostedError]:
         path = self.files.path(batch.input_file)
-        model = await to_thread.run_sync(_first_model, path)
+        model = await anyio.to_thread.run_sync(_first_model, path)
         request = None
         if model is not None and model in self.models:
             request = await self._request(batch, model)
         options = ReadOptions() if request is None else await self._options(request)
-        checked = await to_thread.run_sync(self._checked, batch, path, options)
+        checked = await anyio.to_thread.run_sync(self._checked, batch, path, options)
         if checked.errors:
             return [*checked.errors]
         assert checked.model is not None
@@ -120,7 +119,7 @@ class BatchRuns:
     async def _take_in(self, batch: PostedBatch, request: RunRequest, model: str, rows: int) -> None:
         ledger = self.files.ledger
         intake = RunIntake(self.console, self.dependencies, anyio.Event())
-        async with intake.turn(ledger, request) as right, keeping(right):
+        async with intake.turn(ledger, request) as right, right_kept(right):
             run, settings = await intake.found(ledger, request, alone=True)
             await ledger.runs.posted.batches.learned(batch.id, run=run.id, model=model, total=rows)
             await intake.take_in(ledger, request, run, settings, webhook_bytes=self.webhook_bytes(), refusal_advice=str)

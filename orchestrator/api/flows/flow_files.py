@@ -29,7 +29,7 @@ from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
 from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
-from orchestrator.engine.intake.intake import Intake, keeping, turn_to_take_in, until_taken_in
+from orchestrator.engine.intake.intake import Intake, right_kept, turn_to_take_in, until_taken_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
@@ -67,6 +67,7 @@ class LocalFiles:
         return await until_taken_in(begin, f"{flow.name}/{stage.name}", self.console.info)
 
     async def _begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
+        """The same, once: what another process takes over on the way is to be read again."""
         known, row = await self._known(flow, stage)
         if known is not None:
             return known
@@ -135,7 +136,7 @@ class LocalFiles:
         hold, never = self.dependencies.holding_intakes(self.ledger.address), anyio.Event()
         async with (
             turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never) as right,
-            keeping(right),
+            right_kept(right),
         ):
             yield
 

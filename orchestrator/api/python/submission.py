@@ -73,6 +73,8 @@ class Submission:
         """
         session, ledger = self.session, self.session.ledger
         hold = session.dependencies.holding_intakes(session.path)
+        if self.appends:  # by the beginning of its name, perhaps: its turn goes by the whole
+            self.name = (await run_named(ledger, self.name)).name
         async with turn_to_take_in(ledger, self.name, hold=hold, say=session.console.info, stop=anyio.Event()) as right:
             session.background.start(right.keep)
             try:

@@ -86,7 +86,7 @@ async def turn_to_take_in(
 
 
 @asynccontextmanager
-async def keeping(right: IntakeRight) -> AsyncIterator[None]:
+async def right_kept(right: IntakeRight) -> AsyncIterator[None]:
     """Keeps `right` while the block runs, of which what it raises comes as it is."""
     try:
         async with anyio.create_task_group() as beside:

@@ -27,6 +27,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from tests.api.flows.test_notifications import Receiver
 from tests.engine.several import JOBS, ONE, OTHER, PATIENCE_S, Workplace, another, workplace
+from tests.ledger.ledgers import CutOff
 from tests.ledger.pipelines import applied
 from tests.simulation.world import URL
 
@@ -146,8 +147,12 @@ class Watched(IntakeRight):
 
 
 async def test_a_stage_of_which_another_process_has_cleared_what_was_read_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
+    async def clear() -> None:
+        seen.append(any(right.is_kept for right in rights))
+        await w.ledger.runs.intakes.clear(f"{flow.name}/first")
+
     rights = [Watched() for _ in range(2)]
     held, seen = iter(rights), list[bool]()
     async with workplace(tmp_path / "l.db") as w:
@@ -155,16 +160,10 @@ async def test_a_stage_of_which_another_process_has_cleared_what_was_read_is_rea
         files = files_in(w)
         given = replace(w.process.dependencies, intake_lock=lambda _ledger, _run, *, now: nullcontext(next(held)))
         files.dependencies = given
-
-        async def rest(_rows: int, _took_us: int) -> None:
-            seen.append(any(right.is_kept for right in rights))
-            if len(seen) == 1:
-                await w.ledger.runs.intakes.clear(f"{flow.name}/first")
-
-        monkeypatch.setattr(w.ledger.runs.intakes.pace, "rest", rest)
+        w.ledger.runs.intakes.pace = CutOff(1, clear)
         run = await files.begin(flow, pipeline, pipeline.stages[0])
         assert await w.ledger.runs.counts(run.id) == {"queued": ROWS}
-        assert seen[0], "its right was kept while it was read"
+        assert seen == [True], "its right was kept while it was read"
         assert not any(right.is_kept for right in rights)
         assert [each for each in w.heard.lines if "it is read again" in each] == [
             f"another process has taken over what was read of {flow.name}/first: it is read again"

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.intake.intake import InputBatch, Intake, keeping, turn_to_take_in
+from orchestrator.engine.intake.intake import InputBatch, Intake, right_kept, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import InputError, IntakeBusyError, LedgerUnavailableError
 from orchestrator.ledger import IntakeRight, Ledger
@@ -112,14 +112,14 @@ async def test_what_goes_wrong_while_the_right_is_kept_comes_as_it_is() -> None:
                 self.was_let_go.set()
 
     async def block(right: IntakeRight) -> None:
-        async with keeping(right):
+        async with right_kept(right):
             await anyio.sleep(1)
             raise IntakeBusyError("of the block")
 
     for right in (IntakeRight(), kept := Kept()):
         with pytest.raises(IntakeBusyError, match="of the block"):
             await block(right)
-        async with keeping(right):
+        async with right_kept(right):
             await anyio.sleep(1)
     assert kept.was_let_go.is_set()
 
