@@ -162,8 +162,8 @@ async def test_who_was_taken_for_dead_fails_alone(open_file: OpenLedger) -> None
         await ledger.runs.intakes.clear(run.name)
         claimed = STEPS["claimed"][1](await job_now(ledger), ledger.now())
         async with anyio.create_task_group() as of_one_transaction:
-            of_one_transaction.start_soon(go_on)
             of_one_transaction.start_soon(step)
+            of_one_transaction.start_soon(go_on)
         assert taken == [True]
         assert ledger.writer.failure is None
 
