@@ -16,7 +16,6 @@ from anyio.abc import ObjectSendStream
 from orchestrator.errors import (
     IntakeBusyError,
     IntakeLostError,
-    LedgerUnavailableError,
     Problems,
     StorageError,
     leading,
@@ -120,10 +119,7 @@ async def _until_held(
     while True:
         tries += 1
         try:
-            try:
-                return await enter()
-            except LedgerUnavailableError as error:
-                return await ledger.patience.again(error, enter)
+            return await ledger.patience.outlast(enter)
         except IntakeBusyError as busy:
             if stop.is_set():
                 raise

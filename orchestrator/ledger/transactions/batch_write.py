@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.transition_type import Transition, late_notice
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.errors import DeposedError, LedgerUnavailableError, StorageError
+from orchestrator.errors import DeposedError, StorageError
 from orchestrator.ledger.database import ClashError, CommitInDoubtError, Company, LedgerDatabase
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.patience import Patience
@@ -64,7 +64,7 @@ async def _written_once(database: LedgerDatabase, batch: Batch, patience: Patien
                 await database.signal(connection, notices=True)
     except CommitInDoubtError as doubt:
         assert written is not None
-        if not await _is_committed(doubt, patience):
+        if not await patience.outlast(doubt.is_committed):
             raise doubt.copy() from doubt
     return written
 
@@ -73,13 +73,6 @@ def _company_of(batch: Batch) -> Company:
     """Steps, notices and what jobs were found to be are about rows that no other process writes."""
     is_alone = any(entry.company is Company.ALONE for entry in batch)
     return Company.ALONE if is_alone else Company.SHARED
-
-
-async def _is_committed(doubt: CommitInDoubtError, patience: Patience) -> bool:
-    try:
-        return await doubt.is_committed()
-    except LedgerUnavailableError as error:
-        return await patience.again(error, doubt.is_committed)
 
 
 async def _write(transaction: Transaction, batch: Batch) -> WrittenBatch:
@@ -125,10 +118,7 @@ async def _noted(database: LedgerDatabase, notes: Sequence[Notice], patience: Pa
     write = partial(batch_write, database, [QueuedWrite[object](notes=notes)], patience, is_proved=False)
     with anyio.CancelScope(shield=True):
         try:
-            try:
-                await write()
-            except LedgerUnavailableError as error:
-                await patience.again(error, write)
+            await patience.outlast(write)
         except StorageError as error:
             return error
     return None

@@ -69,6 +69,13 @@ class Patience:
         if self.trouble is not None:
             raise self.trouble.error.copy()
 
+    async def outlast(self, act: Callable[[], Awaitable[Done]]) -> Done:
+        """What `act` returns, which is tried `again` where the ledger cannot be used."""
+        try:
+            return await act()
+        except LedgerUnavailableError as error:
+            return await self.again(error, act)
+
     async def again(self, error: LedgerUnavailableError, act: Callable[[], Awaitable[Done]]) -> Done:
         """What `act` returns, which was tried and raised `error`, and is tried until the ledger can be used.
 

@@ -139,8 +139,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who cannot ask for its turn just now gives up",
         path="orchestrator/engine/intake/intake.py::_until_held",
-        old="return await ledger.patience.again(error, enter)",
-        new="raise error",
+        old="return await ledger.patience.outlast(enter)",
+        new="return await enter()",
         tests=(f"{_TURNS}::test_who_cannot_ask_for_its_turn_just_now_has_the_patience_of_its_process",),
     ),
     Fault(

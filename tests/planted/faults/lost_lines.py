@@ -39,14 +39,14 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a commit whose answer was cut is taken for done",
         path=f"{BATCH}::_written_once",
-        old="if not await _is_committed(doubt, patience):",
+        old="if not await patience.outlast(doubt.is_committed):",
         new="if False:",
         tests=(INTERRUPTED,),
     ),
     Fault(
         name="a commit whose answer was cut is written again without asking",
         path=f"{BATCH}::_written_once",
-        old="if not await _is_committed(doubt, patience):",
+        old="if not await patience.outlast(doubt.is_committed):",
         new="if True:",
         tests=(INTERRUPTED,),
     ),
