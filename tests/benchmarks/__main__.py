@@ -73,6 +73,9 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "dashboard": dashboard.dashboard,
 }
 
+SIZED: Final = frozenset(("large-server", "copies"))
+"""Those that have as many jobs on a server as one says."""
+
 
 def main() -> None:
     """Measures what was named, or everything, and prints the figures."""
@@ -87,7 +90,7 @@ def main() -> None:
         metavar="N",
         type=int,
         default=large_on_server.JOBS,
-        help="how many large-server and copies have",
+        help=f"how many {' and '.join(sorted(SIZED))} have",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     chosen = parser.parse_args()
@@ -108,7 +111,7 @@ def main() -> None:
                 f"{figure.benchmark}: {figure.name}",
                 figure.value,
                 figure.unit,
-                f"{COMMAND} {figure.benchmark}",
+                f"{COMMAND} {figure.benchmark}{_size(figure.benchmark, chosen)}",
                 at_most=figure.at_most,
                 at_least=figure.at_least,
             )
@@ -117,6 +120,15 @@ def main() -> None:
         print(msgspec.json.encode({"machine": machine, "figures": figures}).decode())
     else:
         print(f"{machine}\n\n{table(figures)}")
+
+
+def _size(benchmark: str, chosen: argparse.Namespace) -> str:
+    """The option by which it was measured at another size than usual; nothing, where it was at that."""
+    if benchmark == "outputs" and chosen.outputs != outputs.JOBS:
+        return f" --outputs {chosen.outputs}"
+    if benchmark in SIZED and chosen.server_jobs != large_on_server.JOBS:
+        return f" --server-jobs {chosen.server_jobs}"
+    return ""
 
 
 if __name__ == "__main__":

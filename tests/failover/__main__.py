@@ -2,7 +2,7 @@
 
 python -m tests.failover [--times 1] [--faults N --seed 1 [--worlds 2]] [--record] [FAULT ...]
 
-Each fault once, in order, if none is named; or N that are drawn, by a seed. Real processes: two that share a ledger, and
+Each fault once, in order, if none is named; or N that are drawn by a seed, of which each is one if they are enough. Real processes: two that share a ledger, and
 people's commands beside them, on a server of their own. There is always something to send at two endpoints. Exits with 1
 where a request came of a process whose successor had sent there, where nothing was sent at an endpoint for more than ten
 seconds (of a fault that spares nobody: than it lasts and ten more), where a limit was passed, where a job has not exactly
@@ -46,7 +46,8 @@ def main() -> None:
     names = chosen.times * (chosen.named or list(FAULTS))
     command = f"python -m tests.failover --times {chosen.times}"
     if chosen.faults is not None:
-        names, command = drawn(chosen.faults, chosen.seed), f"python -m tests.failover --faults {chosen.faults}"
+        names = drawn(chosen.faults, chosen.seed)
+        command = f"python -m tests.failover --faults {chosen.faults} --seed {chosen.seed}"
     print(HEAD, flush=True)
     ends = anyio.run(_all, [names[place :: chosen.worlds] for place in range(chosen.worlds)])
     silences = [met.silence_s for end in ends for met in end.met if met.is_loss]
@@ -65,9 +66,12 @@ def main() -> None:
 
 
 def drawn(faults: int, seed: int) -> list[str]:
-    """The names of so many, by chance."""
-    weights = [fault.weight for fault in FAULTS.values()]
-    return random.Random(seed).choices(list(FAULTS), weights, k=faults)
+    """The names of so many, in any order: each of them, and the others by chance; by chance alone, where they are few."""
+    chance, kinds = random.Random(seed), list(FAULTS)
+    certain = kinds if faults >= len(kinds) else []
+    names = certain + chance.choices(kinds, [fault.weight for fault in FAULTS.values()], k=faults - len(certain))
+    chance.shuffle(names)
+    return names
 
 
 async def _all(shares: Sequence[Sequence[str]]) -> list[Ended]:
