@@ -3,7 +3,7 @@
 from typing import Final
 
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import STALE_US
+from orchestrator.ledger.runs.heartbeats import STALE_US, at_work
 from orchestrator.telemetry.metrics.batch_api_readings import read_batch_api
 from orchestrator.telemetry.metrics.batch_readings import read_batches
 from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
@@ -25,7 +25,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     now, into = ledger.now(), Readings()
     tallies = ledger.reports.tallies
     held_by, beats = await ledger.holder(), await ledger.runs.heartbeats.all()
-    present = await ledger.beats_at_work(held_by)
+    present = [] if held_by is None else at_work(beats, now, since=await ledger.taken_at() or 0)  # of these very rows
     endpoints = await tallies.endpoints()
     label = ClosedLabel((each.name for each in endpoints), ENDPOINTS_MAX)
     fresh_from = now - FRESH_US if present else now + FRESH_US

@@ -21,6 +21,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(_SNAPSHOT + "test_of_a_process_that_is_dead_only_what_it_has_counted_is_told",),
     ),
     Fault(
+        name="a process that beats while metrics are read is said to be gone",
+        path="orchestrator/telemetry/metrics/snapshot_reader.py::read_snapshot",
+        old="present = [] if held_by is None else at_work(beats, now, since=await ledger.taken_at() or 0)",
+        new="present = await ledger.beats_at_work(held_by)",
+        tests=(_SNAPSHOT + "test_a_process_that_beats_meanwhile_is_at_work_all_the_same",),
+    ),
+    Fault(
         name="an address that is written out is a label",
         path="orchestrator/telemetry/metrics/message_readings.py::read_messages",
         old="label(target) if target else WRITTEN_OUT",

@@ -11,7 +11,10 @@ from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.ledger import Ledger, dispatcher_lock, holder
+from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats, ProcessReport
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
+from orchestrator.ledger.sqlite.database import Database
+from orchestrator.ledger.transactions.repository import Access
 from orchestrator.settings.addresses.ledger_address import file_of
 from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, OTHER, PIPELINES_MAX, RUNS_MAX
@@ -24,6 +27,7 @@ from tests.factories import a_row
 from tests.ledger.ledgers import a_run, brought_to, obeyed, opened
 from tests.ledger.pipelines import a_pipeline, applied
 from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
 from tests.telemetry.metrics.watched_ledger import a_watched_ledger, an_endpoint, sampled
 from tests.telemetry.promtool import promtool
 
@@ -164,6 +168,33 @@ async def test_of_a_process_that_hangs_nothing_is_told_as_if_it_were_so_now(tmp_
             found = await found_in(ledger)
     assert not found.has("limit_requests")
     assert found("at_work", "0") == 0
+
+
+class Beating(Heartbeats):
+    """Those of a process that beats again once somebody has read how it beat last, a second later by `clock`."""
+
+    def __init__(self, access: Access, clock: VirtualClock) -> None:
+        super().__init__(access)
+        self._clock = clock
+
+    async def all(self) -> list[Heartbeat]:
+        found = await super().all()
+        self._clock.jump(SECOND_US)
+        await self.beat(ProcessReport())
+        return found
+
+
+async def test_a_process_that_beats_meanwhile_is_at_work_all_the_same(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    async with a_ledger(tmp_path, clock) as ledger:
+        await a_watched_ledger(ledger)
+        database = Database(tmp_path / "l.db", connect=async_creator(tmp_path / "l.db"))
+        ledger.runs.heartbeats = Beating(Access(database, ledger.writer, clock), clock)
+        with at_work(ledger):
+            found = await found_in(ledger)
+        await database.aclose()
+    assert found("at_work", "0") == 1
+    assert found("engine_resident_memory_bytes", "0") == 50_000_000
 
 
 async def test_results_that_cannot_expire_are_safe_until_no_time(tmp_path: Path) -> None:
