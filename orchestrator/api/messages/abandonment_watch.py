@@ -55,6 +55,9 @@ class AbandonmentWatch:
     _known: tuple[object, Mapping[int, int]] | None = field(init=False, default=None)
     """When results may be gone, by run, and of what: as long as nobody works it stays so."""
 
+    _is_right_known: bool = field(init=False, default=False)
+    """Whether it is known whether we may write down what is owed."""
+
     async def serve(self) -> None:
         """Goes on until cancelled. What keeps it from looking is logged."""
         while True:
@@ -71,11 +74,25 @@ class AbandonmentWatch:
         if not await is_made(self.path, connect=self.dependencies.connect_to(self.path)):  # by a run that begins
             return []
         async with beside(self.path, self.dependencies) as ledger:
+            await self._know_right(ledger)
             heard_at = await silent_since(ledger)
             if heard_at is None or ledger.now() - heard_at < GRACE_US:
                 return []
             owed = await self._owe(ledger, heard_at)
             return await self._send(ledger, owed)
+
+    async def _know_right(self, ledger: Ledger) -> None:
+        """Says once that we may not write, and so tell nobody: else it would be found out once it matters."""
+        if self._is_right_known:
+            return
+        state = None if ledger.server is None else await ledger.server.state()
+        if state is not None and state.is_read_only:
+            log.warning(
+                "the role %s may only read this ledger, so this dashboard cannot tell anybody that results expire while"
+                " nobody works; begin it as a role that may write, as serve does",
+                state.role,
+            )
+        self._is_right_known = True
 
     async def _owe(self, ledger: Ledger, heard_at: int) -> tuple[OwedNumbers, int]:
         """What is owed from now on, and until when that is ours to send."""

@@ -8,8 +8,10 @@ import anyio
 import asyncpg
 import pytest
 
+from orchestrator.api.messages.abandonment_watch import AbandonmentWatch
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
@@ -18,6 +20,7 @@ from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.sites.sites import site_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl, parse_ledger_url
+from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to
 from tests.postgres.databases import Databases, plain_connections
@@ -108,6 +111,19 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server, url: 
         with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
             async with command_ledger(url, clock=SystemClock(), connect=connect) as ledger:
                 await ledger.commands.ask(Action.PAUSE, run=run.id)
+
+
+@pytest.mark.parametrize(("what", "is_warned"), [("reader", True), ("engine", False)])
+async def test_a_dashboard_that_can_only_read_says_once_that_it_tells_nobody(
+    server: Server, url: LedgerUrl, caplog: pytest.LogCaptureFixture, what: str, is_warned: bool
+) -> None:
+    async with server.role(what) as connect:
+        beside_all = Dependencies(connect=lambda _: connect)
+        watch = AbandonmentWatch(path=url, connection=ConnectionSettings(), dependencies=beside_all)
+        for _ in range(2):
+            await watch.look()
+    assert len(caplog.messages) == is_warned
+    assert all(f"{what}_user may only read this ledger" in each for each in caplog.messages)
 
 
 async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server, url: LedgerUrl) -> None:

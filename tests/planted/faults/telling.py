@@ -26,6 +26,15 @@ _COMMIT = (
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a dashboard that can only read its ledger says nothing of those whom it cannot tell",
+        path="orchestrator/api/messages/abandonment_watch.py::AbandonmentWatch._know_right",
+        old="if state is not None and state.is_read_only:",
+        new="if False:",
+        tests=(
+            "tests/ledger/administration/test_roles.py::test_a_dashboard_that_can_only_read_says_once_that_it_tells_nobody",
+        ),
+    ),
+    Fault(
         name="a message counts as told before it was sent",
         path="orchestrator/engine/flows/outbox_sender.py::OutboxSender.send_once",
         old="came = await self.send(replace(message, body=self.scrub(message.body)))",
