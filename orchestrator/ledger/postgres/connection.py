@@ -57,6 +57,16 @@ class LineBounds(NamedTuple):
     written may be on its way on a slow line.
     """
 
+    guest_still_s: float = 5.0
+    """The next word of a guest's transaction, whoever waits: the server ends it then. Those who wait may not, where it
+    logs in as another role.
+    """
+
+    guest_lasts_s: float = 60.0
+    """The end of that transaction, where the server counts it (17 or newer): otherwise it waits for ever for the rest
+    of a statement that was begun.
+    """
+
 
 class WayThere(NamedTuple):
     """How a connection leads to its server, as this end of it knows."""

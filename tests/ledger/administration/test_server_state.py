@@ -1,7 +1,6 @@
 """What a server says of itself where something may be wrong with it, for `doctor`: each by making it so."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
@@ -21,13 +20,11 @@ from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.client.notify.test_mail import PEM
 from tests.client.raw_server import serving
+from tests.ledger.administration.login_roles import NUMBERS, READS, WRITES, a_role
 from tests.ledger.postgres.test_connecting import over_tls
 from tests.postgres.databases import Databases, plain_connections
 
 pytestmark = pytest.mark.anyio
-
-GROUP = "orchestrator_test_state"
-"""A role of these tests."""
 
 
 @pytest.fixture
@@ -42,32 +39,12 @@ def trusted_url(durable_databases: Databases) -> Iterator[str]:
         yield url
 
 
-@asynccontextmanager
-async def a_role(url: str, *rights: str) -> AsyncIterator[str]:
-    """The URL for somebody who has these rights."""
-    owner = await asyncpg.connect(url)
-    user = f"{GROUP}_{owner.get_server_pid()}"
-    try:
-        await owner.execute(f"CREATE ROLE {user} LOGIN")
-        for right in rights:
-            await owner.execute(right.format(user=user))
-        yield url.replace("://orchestrator@", f"://{user}@")
-    finally:
-        await owner.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
-        await owner.close()
-
-
 async def state_of(url: str) -> ServerState:
     site = ServerSite(parse_ledger_url(url), connect=plain_connections(url))
     try:
         return await site.inspection.state()
     finally:
         await site.aclose()
-
-
-READS = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}"
-WRITES = "GRANT ALL ON ALL TABLES IN SCHEMA public TO {user}"
-NUMBERS = "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {user}"
 
 
 async def test_what_it_is_and_what_it_would_lose(url: str) -> None:

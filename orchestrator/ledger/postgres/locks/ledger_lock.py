@@ -32,13 +32,26 @@ FOR_LONG: Final = f"SELECT {_ALONE}, {_FOR_LONG}"
 
 
 _HELD: Final = f"locktype = 'advisory' AND granted AND objid = {OUR_SCHEMA}::oid AND objsubid = 2"
+_OTHERS_TO_END: Final = """
+SELECT oid FROM pg_roles
+WHERE NOT rolsuper AND (pg_has_role(oid, 'USAGE') OR pg_has_role('pg_signal_backend', 'USAGE'))
+"""
+"""Of any other role none may be ended, and the whole statement would fail."""
+
 _END_THE_STILL: Final = f"""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user AND wait_event_type = 'Client'
+WHERE datname = current_database() AND (usename = current_user OR usesysid IN ({_OTHERS_TO_END}))
+  AND wait_event_type = 'Client'
   AND clock_timestamp() - state_change > interval '1 s' * $1 * CASE state WHEN 'active' THEN 2 ELSE 1 END
   AND pid IN (SELECT pid FROM pg_locks WHERE {_HELD} AND classid IN ({_LEDGER}, {_GUEST}))
   AND pid NOT IN (SELECT pid FROM pg_locks WHERE {_HELD} AND classid = {_LONG})
 """  # noqa: S608  all of it is ours
+
+_BOUNDED: Final = (
+    "SET LOCAL idle_in_transaction_session_timeout = {still_ms};"
+    " SELECT set_config('transaction_timeout', '{lasts_ms}', true)"
+    " WHERE current_setting('server_version_num')::int >= 170000"
+)
 
 
 class LedgerLock:
@@ -48,16 +61,19 @@ class LedgerLock:
         self._name = name
         self._bounds = bounds
         self._refusals = 0
+        still_ms, lasts_ms = (round(1_000 * each) for each in (bounds.guest_still_s, bounds.guest_lasts_s))
+        self._bounded = _BOUNDED.format(still_ms=still_ms, lasts_ms=lasts_ms)
 
     def taking(self, company: Company, *, is_guest: bool) -> str:
-        """The statement that takes it in that `company`."""
+        """What takes it in that `company`; a guest is ended by the server where it stands still."""
         match company:
             case Company.SHARED:
-                return f"SELECT {_SHARED}"
+                taken = f"SELECT {_SHARED}"
             case Company.FOR_LONG:
                 return FOR_LONG
             case Company.ALONE:
-                return f"SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else f"SELECT {_ALONE}"
+                taken = f"SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else f"SELECT {_ALONE}"
+        return f"{self._bounded}; {taken}" if is_guest else taken
 
     async def begun(self, driver: Driver, begin: str, company: Company) -> str:
         """Has `driver` execute `begin`, by which a transaction takes the lock, until that is granted; returns what the
