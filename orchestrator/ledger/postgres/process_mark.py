@@ -12,6 +12,14 @@ from orchestrator.ledger.holder_text import OURS
 NAME_BYTES_MAX: Final = 63
 """The server cuts off what is longer."""
 
+MAY_BE_ENDED: Final = """(usename = current_user OR usesysid IN (
+  SELECT oid FROM pg_roles
+  WHERE NOT rolsuper AND (pg_has_role(oid, 'USAGE') OR pg_has_role('pg_signal_backend', 'USAGE'))
+))"""
+"""SQL for whether a row of `pg_stat_activity` is a connection that our role may end: the first that it may not would
+keep all others from being ended, too.
+"""
+
 _SIGN: Final = " #"
 
 

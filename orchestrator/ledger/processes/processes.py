@@ -25,7 +25,7 @@ from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
-from orchestrator.ledger.postgres.process_mark import has_mark
+from orchestrator.ledger.postgres.process_mark import MAY_BE_ENDED, has_mark
 from orchestrator.ledger.postgres.server_clock import NOW_US
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 
@@ -50,8 +50,8 @@ IS_CONNECTED: Final = f"EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('ma
 
 def statement_of(template: str) -> str:
     """A statement with what several have in common: the server's time, the row of a process that asks, whether one is
-    connected, what is told by $3 of the endpoints of a shard that is let go of, whether this program knows the tables,
-    and the shard of an endpoint.
+    connected, whether a connection may be ended, what is told by $3 of the endpoints of a shard that is let go of,
+    whether this program knows the tables, and the shard of an endpoint.
     """
     return template.format(
         now=NOW_US,
@@ -59,6 +59,7 @@ def statement_of(template: str) -> str:
         this=_THIS,
         is_connected=IS_CONNECTED,
         is_this_ones=has_mark("$1::text"),
+        may_be_ended=MAY_BE_ENDED,
         is_whole=IS_WHOLE,
         handed_over=_HANDED_OVER,
         is_known=_IS_KNOWN,
@@ -81,7 +82,7 @@ _BEAT: Final = "UPDATE processes SET beat = beat + 1 WHERE id = $1 AND mark = $2
 _FENCE: Final = "SELECT 1 FROM processes WHERE id = {id:d} AND mark = '{mark}' FOR KEY SHARE"
 _END: Final = statement_of("""
 SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity
-WHERE usename = current_user AND pid <> pg_backend_pid() AND {is_this_ones}
+WHERE {may_be_ended} AND pid <> pg_backend_pid() AND {is_this_ones}
 """)
 _IS_CONNECTED: Final = statement_of("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE {is_this_ones})")
 # Each statement sees what was committed before it: also what the process took while its row was waited for.

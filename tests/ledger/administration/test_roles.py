@@ -1,29 +1,42 @@
 """Who may do what with a ledger on a server, and what the server says of itself to whom."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import asyncpg
 import pytest
 
+from orchestrator.api.admin.ledger_admin import ledger_compact
+from orchestrator.api.admin.ledger_init import ledger_init
+from orchestrator.api.inspect.processes import processes
+from orchestrator.api.inspect.status import status
 from orchestrator.api.messages.abandonment_watch import AbandonmentWatch
+from orchestrator.api.outcomes.result_lines import results
+from orchestrator.api.outcomes.verify import verify
+from orchestrator.api.runs.process_commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
-from orchestrator.ledger.commands.command_types import Action
-from orchestrator.ledger.opening import command_ledger
+from orchestrator.ledger.copying.ledger_copy import copy_ledger
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.runs.heartbeats import ProcessReport
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.sites.sites import site_of
-from orchestrator.settings.addresses.ledger_address import LedgerUrl, parse_ledger_url
+from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl, parse_ledger_url
+from orchestrator.settings.command_requests import ControlAction, ResultsRequest, VerifyRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
+from tests.engine.rows import empty_ledger
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to
+from tests.ledger.processes.conftest import FIRST, SECOND
 from tests.postgres.databases import Databases, plain_connections
+from tests.postgres.owners import takes, takes_over
 
 pytestmark = pytest.mark.anyio
 
@@ -31,106 +44,197 @@ BOUNDS = LineBounds()
 
 
 class Server:
-    """A database whose ledger was made by its owner, and the grants."""
+    """A database whose ledger was made by its owner, who is no administrator, and the grants."""
 
-    def __init__(self, url: str, grants: Mapping[str, Sequence[str]]) -> None:
-        self.url, self.grants = url, grants
+    def __init__(self, url: str, owner: str) -> None:
+        self.url, self.owner = url, owner
+        self.grants: Mapping[str, Sequence[str]] = {}
 
     async def execute(self, *statements: str) -> None:
+        """As the administrator."""
         connection = await asyncpg.connect(self.url)
         for statement in statements:
             await connection.execute(statement)
         await connection.close()
 
+    def ledger_of(self, user: str) -> LedgerUrl:
+        return parse_ledger_url(self.url.replace("://orchestrator@", f"://{user}@"))
+
     @asynccontextmanager
-    async def role(self, what: str) -> AsyncIterator[Any]:
-        """A way to connect as somebody who was given the role that is for `what`."""
+    async def role(self, what: str) -> AsyncIterator[LedgerUrl]:
+        """The ledger for somebody who was given the role that is for `what`."""
         [role] = [text.split()[2] for text in self.grants[what] if text.startswith("CREATE ROLE")]
         user = f"{role}_user"
         await self.execute(*self.grants[what], f"CREATE ROLE {user} LOGIN IN ROLE {role}")
         try:
-            yield plain_connections(self.url.replace("://orchestrator@", f"://{user}@"))
+            yield self.ledger_of(user)
         finally:
             await self.execute(*(f"DROP OWNED BY {each}; DROP ROLE {each}" for each in (user, role)))
 
+    @asynccontextmanager
+    async def member(self, user: LedgerUrl, name: str) -> AsyncIterator[LedgerUrl]:
+        """The ledger for somebody else who has the rights of `user`, which may end what that one does."""
+        await self.execute(f"CREATE ROLE {name} LOGIN IN ROLE {user.user.removesuffix('_user')}")
+        await self.execute(f"GRANT {name} TO {user.user}")
+        try:
+            yield self.ledger_of(name)
+        finally:
+            await self.execute(f"DROP ROLE {name}")
+
 
 @pytest.fixture
-def url(databases: Databases) -> Iterator[LedgerUrl]:
-    with databases.empty() as url:
-        yield parse_ledger_url(url)
+def url(durable_databases: Databases) -> Iterator[str]:
+    with durable_databases.empty() as url:
+        yield url
 
 
 @pytest.fixture
-async def server(url: LedgerUrl) -> Server:
-    site = site_of(url, connect=plain_connections(str(url)))
-    await site.make_room()
-    await site.migrate()
-    grants = await site.grants()
-    await site.aclose()
-    return Server(str(url), grants)
+async def server(url: str) -> AsyncIterator[Server]:
+    database = parse_ledger_url(url).database
+    server = Server(url, owner := f"{database}_owner")
+    await server.execute(f"CREATE ROLE {owner} LOGIN; ALTER DATABASE {database} OWNER TO {owner}")
+    try:
+        server.grants = (await ledger_init(server.ledger_of(owner))).grants
+        yield server
+    finally:
+        await server.execute(f"REASSIGN OWNED BY {owner} TO orchestrator; DROP OWNED BY {owner}; DROP ROLE {owner}")
 
 
 @asynccontextmanager
-async def at_work(url: LedgerUrl, connect: Any) -> AsyncIterator[Ledger]:
-    async with open_ledger(url, clock=SystemClock(), connect=connect) as ledger, anyio.create_task_group() as tasks:
-        await tasks.start(ledger.writer.serve)
-        yield ledger
+async def at_work(ledger: LedgerAddress) -> AsyncIterator[Ledger]:
+    async with open_ledger(ledger, clock=SystemClock()) as opened, anyio.create_task_group() as tasks:
+        await tasks.start(opened.writer.serve)
+        yield opened
         tasks.cancel_scope.cancel()
 
 
-async def test_an_engine_needs_rows_only(server: Server, url: LedgerUrl) -> None:
-    async with server.role("engine") as connect:
-        async with at_work(url, connect) as ledger:
-            await a_run(ledger, 3)
-            await brought_to(ledger, State.SUCCEEDED, SystemClock().now() - 100 * S)
+async def three_jobs(ledger: Ledger) -> None:
+    """A run, of which one has succeeded."""
+    await a_run(ledger, 3, name="night")
+    await brought_to(ledger, State.SUCCEEDED, SystemClock().now() - 100 * S)
+
+
+@asynccontextmanager
+async def driver_of(ledger: LedgerUrl, process: ProcessName) -> AsyncIterator[Any]:
+    """A connection of `process` that has nothing but the rights of its user."""
+    settings = {"application_name": f"orchestrator{process.mark}", "lock_timeout": "200"}
+    driver = await asyncpg.connect(str(ledger), server_settings=settings)
+    try:
+        yield driver
+    finally:
+        driver.terminate()
+
+
+async def test_an_engine_needs_rows_only(server: Server) -> None:
+    async with server.role("engine") as engines:
+        async with at_work(engines) as ledger:
+            await three_jobs(ledger)
             counts = await ledger.runs.counts(run=1)
             assert (counts["queued"], counts["succeeded"]) == (2, 1)
-        engine = await connect({}, BOUNDS)
-        for statement in (
-            "UPDATE alembic_version SET version_num = '1'",
-            "CREATE TABLE more (n int)",
-            "DROP TABLE jobs",
-        ):
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await engine.execute(statement)
-        await engine.close()
+        async with driver_of(engines, FIRST) as engine:
+            for statement in (
+                "UPDATE alembic_version SET version_num = '1'",
+                "CREATE TABLE more (n int)",
+                "DROP TABLE jobs",
+            ):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await engine.execute(statement)
 
 
-async def test_who_only_reads_sees_all_and_changes_nothing(server: Server, url: LedgerUrl) -> None:
-    async with at_work(url, plain_connections(str(url))) as ledger:
-        await a_run(ledger, 3)
-        await brought_to(ledger, State.SUCCEEDED, SystemClock().now() - 100 * S)
-    async with server.role("reader") as connect:
-        async with read_ledger(url, connect=connect) as ledger:
-            [run] = await ledger.runs.all()
-            assert (await ledger.runs.counts(run=run.id))["succeeded"] == 1
+async def test_an_engine_has_the_ledger_as_any_process_has_it(server: Server) -> None:
+    async with server.role("engine") as engines, aclosing(site_of(engines)) as site:
+        async with site.holding(now=0, doing="orchestrator serve"), at_work(engines) as ledger:
+            assert ledger.ownership is not None
+            await three_jobs(ledger)
+            found = await processes(engines)
+            assert [(each.is_beating, each.has) for each in found.processes] == [(True, "schedules and flows; ep")]
+        assert await site.holder() is None
+
+
+@pytest.mark.parametrize("is_own_role", [True, False])
+async def test_an_engine_ends_the_transactions_of_whom_it_takes_over_from(server: Server, is_own_role: bool) -> None:
+    async with server.role("engine") as engines, server.member(engines, f"{server.owner}_alice") as alice:
+        theirs = engines if is_own_role else alice
+        async with driver_of(theirs, FIRST) as stopped, driver_of(engines, SECOND) as successor:
+            number = await takes(stopped, FIRST)
+            await stopped.execute(f"BEGIN; {number.fence}; INSERT INTO counts (run_id, name, n) VALUES (1, 'a', 1)")
+            await takes_over(successor, SECOND)
+            with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+                await stopped.execute("COMMIT")
+            assert await successor.fetchval("SELECT count(*) FROM counts") == 0
+
+
+async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> None:
+    async with at_work(server.ledger_of(server.owner)) as ledger:
+        await three_jobs(ledger)
+    lines: list[bytes] = []
+    async with server.role("reader") as readers:
+        [run] = await status(readers)
+        assert (run.run, run.jobs["succeeded"]) == ("night", 1)
+        assert (await processes(readers)).processes == ()
+        assert await results(ResultsRequest(ledger=readers, name="night"), lines.append) == 1
+        assert (await verify(VerifyRequest(ledger=readers), lambda _: None)).ok
+        async with read_ledger(readers) as ledger:
             assert await ledger.reports.feed.page(0)
             facts = await ledger.server.facts() if ledger.server is not None else None
         assert facts is not None
         assert facts.role.endswith("_reader_user")
         with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
-            async with command_ledger(url, clock=SystemClock(), connect=connect) as ledger:
-                await ledger.commands.ask(Action.PAUSE, run=run.id)
+            await control(readers, "night", ControlAction.PAUSE)
+    assert len(lines) > 0
+
+
+async def test_an_owner_makes_the_tables_and_writes_them_anew_and_later_ones_are_there_for_all(server: Server) -> None:
+    owners = server.ledger_of(server.owner)
+    again = await ledger_init(owners)
+    assert (again.found, again.grants) == (SCHEMA_VERSION, server.grants)
+    async with (
+        server.role("engine") as engines,
+        server.role("reader") as readers,
+        driver_of(owners, FIRST) as owner,
+        driver_of(engines, FIRST) as engine,
+        driver_of(readers, FIRST) as reader,
+    ):
+        await owner.execute("CREATE TABLE later (n bigint GENERATED BY DEFAULT AS IDENTITY, is_so bool)")
+        await engine.execute("INSERT INTO later (is_so) VALUES (true)")
+        assert await reader.fetchval("SELECT count(*) FROM later") == 1
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await reader.execute("INSERT INTO later (is_so) VALUES (true)")
+        await owner.execute("DROP TABLE later")
+    assert (await ledger_compact(owners)).bytes_after > 0
+
+
+async def test_an_owner_copies_a_ledger_there_with_which_engines_go_on(server: Server, tmp_path: Path) -> None:
+    path = empty_ledger(tmp_path / "l.db")
+    async with at_work(path) as ledger:
+        await three_jobs(ledger)
+
+    async def nothing() -> None:
+        """Lies beside it."""
+
+    async with aclosing(site_of(path)) as of, aclosing(site_of(server.ledger_of(server.owner))) as to:
+        await copy_ledger(of, to, clock=SystemClock(), tell=lambda _done, _total: None, copy_beside=nothing)
+    async with server.role("engine") as engines, at_work(engines) as ledger:
+        await a_run(ledger, 1, name="day")
+        assert await ledger.runs.names() == ["night", "day"]
 
 
 @pytest.mark.parametrize(("what", "is_warned"), [("reader", True), ("engine", False)])
 async def test_a_dashboard_that_can_only_read_says_once_that_it_tells_nobody(
-    server: Server, url: LedgerUrl, caplog: pytest.LogCaptureFixture, what: str, is_warned: bool
+    server: Server, caplog: pytest.LogCaptureFixture, what: str, is_warned: bool
 ) -> None:
-    async with server.role(what) as connect:
-        beside_all = Dependencies(connect=lambda _: connect)
-        watch = AbandonmentWatch(path=url, connection=ConnectionSettings(), dependencies=beside_all)
+    async with server.role(what) as theirs:
+        watch = AbandonmentWatch(path=theirs, connection=ConnectionSettings(), dependencies=Dependencies(environ={}))
         for _ in range(2):
             await watch.look()
     assert len(caplog.messages) == is_warned
     assert all(f"{what}_user may only read this ledger" in each for each in caplog.messages)
 
 
-async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server, url: LedgerUrl) -> None:
-    connect = plain_connections(server.url)
-    async with at_work(url, connect) as ledger:
+async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server) -> None:
+    async with at_work(parse_ledger_url(server.url)) as ledger:
         await a_run(ledger, 3)
-        sleeper = await connect({"application_name": "a laptop"}, BOUNDS)
+        sleeper = await plain_connections(server.url)({"application_name": "a laptop"}, BOUNDS)
         await sleeper.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs")
         for _ in range(3):
             await ledger.runs.heartbeats.beat(ProcessReport())
@@ -146,21 +250,19 @@ async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server, url: 
         assert again is not None
         assert again.oldest_snapshot is None or "a laptop" not in again.oldest_snapshot.holder
     assert int(found.version.split(".")[0]) >= 15
-    assert found.our_connections == 0  # by their names, which a test gives none
-    assert found.connections >= 3
+    assert found.our_connections >= 3
+    assert found.connections > found.our_connections
     [jobs] = [each for each in found.tables if each.table == "jobs"]
     assert jobs.bytes > 0
     assert jobs.index_bytes >= 7 * 8192
 
 
-async def test_a_schema_of_its_own_is_made_once(url: LedgerUrl, databases: Databases) -> None:
+async def test_a_schema_of_its_own_is_made_once(url: str) -> None:
     own = parse_ledger_url(f"{url}&schema=night")
-    connect = plain_connections(str(url))
     for _ in range(2):
-        site = site_of(own, connect=connect)
-        await site.make_room()
-        await site.aclose()
-    administrator = await connect({}, BOUNDS)
+        async with aclosing(site_of(own)) as site:
+            await site.make_room()
+    administrator = await plain_connections(url)({}, BOUNDS)
     assert await administrator.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = 'night'") == 1
     await administrator.close()
 

@@ -52,13 +52,13 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who waits ends none of another role though it may",
         path=f"{LOCK}::_END_THE_STILL",
-        old="(usename = current_user OR usesysid IN ({_OTHERS_TO_END}))",
+        old="{MAY_BE_ENDED}",
         new="usename = current_user",
         tests=(f"{LOCK_TESTS}::test_who_waits_ends_whom_of_another_role_it_may_and_nobody_else",),
     ),
     Fault(
         name="one whom nobody may end keeps all others from being ended",
-        path=f"{LOCK}::_OTHERS_TO_END",
+        path="orchestrator/ledger/postgres/process_mark.py::MAY_BE_ENDED",
         old="NOT rolsuper AND",
         new="",
         tests=(f"{LOCK_TESTS}::test_an_administrator_who_stands_still_keeps_none_of_the_others_from_being_ended",),

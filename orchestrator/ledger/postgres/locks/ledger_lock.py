@@ -13,6 +13,7 @@ import anyio
 from orchestrator.errors import LedgerUnavailableError
 from orchestrator.ledger.database import Company
 from orchestrator.ledger.postgres.connection import OUR_SCHEMA, Driver, LineBounds
+from orchestrator.ledger.postgres.process_mark import MAY_BE_ENDED
 from orchestrator.ledger.postgres.server_errors import ADVICE, LOCK_REFUSED
 
 REFUSALS_BORNE: Final = 2
@@ -32,16 +33,9 @@ FOR_LONG: Final = f"SELECT {_ALONE}, {_FOR_LONG}"
 
 
 _HELD: Final = f"locktype = 'advisory' AND granted AND objid = {OUR_SCHEMA}::oid AND objsubid = 2"
-_OTHERS_TO_END: Final = """
-SELECT oid FROM pg_roles
-WHERE NOT rolsuper AND (pg_has_role(oid, 'USAGE') OR pg_has_role('pg_signal_backend', 'USAGE'))
-"""
-"""Of any other role none may be ended, and the whole statement would fail."""
-
 _END_THE_STILL: Final = f"""
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND (usename = current_user OR usesysid IN ({_OTHERS_TO_END}))
-  AND wait_event_type = 'Client'
+WHERE datname = current_database() AND {MAY_BE_ENDED} AND wait_event_type = 'Client'
   AND clock_timestamp() - state_change > interval '1 s' * $1 * CASE state WHEN 'active' THEN 2 ELSE 1 END
   AND pid IN (SELECT pid FROM pg_locks WHERE {_HELD} AND classid IN ({_LEDGER}, {_GUEST}))
   AND pid NOT IN (SELECT pid FROM pg_locks WHERE {_HELD} AND classid = {_LONG})
