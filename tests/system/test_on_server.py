@@ -1,11 +1,14 @@
 """A ledger on a server of PostgreSQL, as a user has it: the same commands, the same files."""
 
+import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
+from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.postgres.databases import Databases
 from tests.system.processes import FAST, Desk, Service, lines_of, looks
 
@@ -42,6 +45,38 @@ def test_a_run_writes_the_same_files_as_with_a_ledger_in_a_file(desk: Desk, serv
     assert found[0] == found[1]
     assert len(found[0][1][0]) == 60
     assert service.counted("accepted") == 2 * 61
+
+
+def rows_of(ledger: str, statement: str) -> Any:
+    """What `statement` finds."""
+
+    async def asked() -> Any:
+        connection = await asyncpg.connect(ledger)
+        found = await connection.fetch(statement)
+        await connection.close()
+        return found
+
+    return asyncio.run(asked())
+
+
+SERVES = ("serve",)
+RUNS = ("run", "prompts.jsonl", "--endpoint", "ep1")
+
+
+@pytest.mark.parametrize("command", [SERVES, pytest.param(RUNS, marks=pytest.mark.slow)])
+def test_nobody_works_where_its_role_can_only_read_or_is_said_to_be_there(
+    desk: Desk, service: Service, ledger: str, command: tuple[str, ...]
+) -> None:
+    assert desk.call("ledger", "init", ledger).exit_code == 0
+    database = parse_ledger_url(ledger).database
+    rows_of(ledger, f"ALTER ROLE CURRENT_USER IN DATABASE {database} SET default_transaction_read_only = on")
+    desk.inputs(1)
+    refused = desk.call(*command, "--serverless-url", service.url, "--ledger", ledger)
+    assert refused.exit_code == 3, refused
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert "it can only be read: a standby, or a role or database that is set so; name the primary" in refused.stderr
+    assert rows_of(ledger, "SELECT name FROM processes UNION SELECT name FROM runs") == []
+    assert service.counted("accepted") == 0
 
 
 def remembered(desk: Desk, ledger: str) -> dict[str, str]:

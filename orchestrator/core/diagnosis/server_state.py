@@ -75,7 +75,10 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     is_succeeded: bool = False
     """Whether another one beats, which takes their place."""
 
+    is_set_to_read: bool = False
+    """Whether this role, or the database, is set so that nothing can be written, whatever the role may."""
+
     @property
     def is_read_only(self) -> bool:
-        """Whether the role is there to read: it may write nowhere."""
-        return not any(each.is_writable for each in self.tables)
+        """Whether the role is there to read: it can write nowhere."""
+        return self.is_set_to_read or not any(each.is_writable for each in self.tables)

@@ -58,8 +58,15 @@ _STATE: Final = text(
     " (SELECT count(*) FROM pg_stat_replication) AS standbys,"
     " current_setting('synchronous_standby_names') <> '' AS waits_for_standby,"
     " pg_has_role('pg_read_all_stats', 'USAGE') AS sees_others,"
-    " current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS is_swept"
+    " current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean AS is_swept,"
+    " coalesce((SELECT split_part(setting, '=', 2)::boolean FROM pg_db_role_setting, unnest(setconfig) AS setting"
+    " WHERE setting LIKE 'default\\_transaction\\_read\\_only=%'"
+    " AND setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user))"
+    " AND setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))"
+    " ORDER BY setrole = 0, setdatabase = 0 LIMIT 1), false) AS is_set_to_read"
 )
+"""Our connections that ask are set to read anyway: what a role is set to is looked up."""
+
 _BOUNDS: Final = text(
     "SELECT 'max_connections' AS bound, current_setting('max_connections')::bigint"
     " - current_setting('superuser_reserved_connections')::bigint"

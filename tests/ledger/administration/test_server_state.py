@@ -80,6 +80,15 @@ async def test_which_tables_may_not_be_written_and_which_are_not_swept(url: str)
     assert not reader.sees_others
 
 
+async def test_who_is_set_to_read_only_reads_whatever_it_may_write(url: str) -> None:
+    reads, writes = ("SET default_transaction_read_only = " + each for each in ("on", "off"))
+    async with a_role(url, WRITES, NUMBERS, f"ALTER ROLE {{user}} {reads}") as their_url:
+        assert (await state_of(their_url)).is_read_only
+        nearer = f"ALTER ROLE {{user}} IN DATABASE {parse_ledger_url(url).database} {writes}"
+    async with a_role(url, WRITES, NUMBERS, f"ALTER ROLE {{user}} {reads}", nearer) as their_url:
+        assert not (await state_of(their_url)).is_read_only
+
+
 async def test_the_owner_alone_writes_the_tables_anew_and_is_told_how_large_they_are(trusted_url: str) -> None:
     async with a_role(
         trusted_url,

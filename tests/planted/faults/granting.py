@@ -34,4 +34,22 @@ FAULTS: tuple[Fault, ...] = (
         new="usename = current_user",
         tests=(_TESTS + "test_an_engine_ends_the_transactions_of_whom_it_takes_over_from",),
     ),
+    Fault(
+        name="a role that is set to read is said to write",
+        path="orchestrator/core/diagnosis/server_state.py::ServerState.is_read_only",
+        old="self.is_set_to_read or not any",
+        new="not any",
+        tests=(
+            "tests/ledger/administration/test_server_state.py::test_who_is_set_to_read_only_reads_whatever_it_may_write",
+        ),
+    ),
+    Fault(
+        name="that a role can only read is taken for a defect of ours",
+        path="orchestrator/ledger/postgres/server_errors.py::ADVICE",
+        old='    "25006": "it can only be read: a standby, or a role or database that is set so; name the primary",\n',
+        new="",
+        tests=(
+            "tests/system/test_on_server.py::test_nobody_works_where_its_role_can_only_read_or_is_said_to_be_there",
+        ),
+    ),
 )
