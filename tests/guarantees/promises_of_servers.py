@@ -80,6 +80,7 @@ OF_SERVERS: Final = (
             "tests/ledger/copying/test_ledger_copy.py::test_what_is_ended_in_the_midst_has_not_happened",
             "tests/ledger/copying/test_ledger_copy.py::test_the_source_counts_again_where_the_last_word_of_the_target_fails",
             "tests/ledger/copying/test_ledger_copy.py::test_who_was_killed_before_the_last_word_gives_the_same_command_again",
+            "tests/ledger/copying/test_ledger_copy.py::test_what_went_there_without_a_run_counts_there_alone_though_the_command_is_given_again",
             "tests/ledger/copying/test_ledger_copy.py::test_who_waits_for_its_turn_to_write_has_come_too_late",
             "tests/ledger/copying/test_ledger_copy.py::test_rows_that_came_otherwise_are_noticed",
             "tests/system/test_copied_ledgers.py::test_a_run_goes_on_wherever_its_ledger_went",

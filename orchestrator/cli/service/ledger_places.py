@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from orchestrator.api.admin.ledger_init import LedgerMade
 
 Source = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger: a file, or the URL of one on a server.")]
-Target = Annotated[str, typer.Argument(metavar="TO", help="Where it is to go. No run may be there yet.")]
+Target = Annotated[str, typer.Argument(metavar="TO", help="Where it is to go. Nothing may be in it yet.")]
 Json = Annotated[bool | None, option(command_flags.JSON, "What was copied, as JSON.")]
 
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="Where it is to be: a file, or a URL.")]

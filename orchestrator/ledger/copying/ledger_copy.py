@@ -12,15 +12,17 @@ from typing import Any, Final
 import anyio
 import msgspec
 from anyio import CancelScope
-from sqlalchemy import Select, String, Table, func, select, text
+from sqlalchemy import Select, String, Table, delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.errors import LedgerRetiredError, OrchestratorError, StorageError, UsageError, leading
 from orchestrator.ledger.database import Company
 from orchestrator.ledger.opening import no_ledger
-from orchestrator.ledger.schema.job_tables import intakes, jobs, metadata, runs
+from orchestrator.ledger.schema.job_tables import commands, heartbeats, intakes, jobs, metadata, runs
+from orchestrator.ledger.schema.posted_tables import posted_storage
 from orchestrator.ledger.schema.retirement import retire, take_back
+from orchestrator.ledger.schema.sample_tables import process_totals
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.webhook_key import key_in_file
 from orchestrator.ledger.statements import BulkInsert, NumberSequence
@@ -37,6 +39,9 @@ CopyBeside = Callable[[], Awaitable[None]]
 _DOING: Final = "ledger copy"
 _NUL: Final = "\0"
 _IN_ITS_PLACE: Final = "\ufffd"
+
+_OF_PROCESSES: Final = (heartbeats, process_totals, commands, posted_storage)
+"""Where nothing else is, these have rows of processes that have ended: it was served, and had nothing to do."""
 
 _NOTHING: Final = text("SELECT 1")
 _KEY_NOTED: Final = text("SELECT webhook_key FROM identity")
@@ -57,13 +62,15 @@ class CopiedRows(msgspec.Struct, frozen=True, kw_only=True):
 async def copy_ledger(
     source: LedgerSite, target: LedgerSite, *, clock: Clock, tell: Tell, copy_beside: CopyBeside
 ) -> CopiedRows:
-    """Copies all that `source` holds to `target`, where no run may be, compares it, and retires `source`.
+    """Copies all that `source` holds to `target`, where nothing may be but what processes leave that had nothing to do,
+    compares it, and retires `source`.
 
-    Nobody works on either meanwhile. Where it fails, `target` is as it was, and `source` counts. `copy_beside` is
-    called before the copy counts.
+    Nobody works on either meanwhile. `copy_beside` is called before the copy counts. Where it fails, `source` counts,
+    and `target` has the rows that it had; where none was before, a server keeps empty tables, and a folder no file.
 
-    Raises `LedgerBusyError` where somebody works on one of them, or takes rows in; `UsageError` where `target` has runs
-    already, or `source` went elsewhere, or holds what `target` cannot; `LedgerVersionError`; and `StorageError`.
+    Raises `LedgerBusyError` where somebody works on one of them, or takes rows in; `UsageError` where `target` has
+    something already, or `source` went elsewhere, or holds what `target` cannot; `LedgerVersionError`; and
+    `StorageError`.
     """
     async with AsyncExitStack() as held:
         is_retired, is_new = await _is_retired(source, to=target), await _is_new(target)
@@ -72,9 +79,10 @@ async def copy_ledger(
         await target.migrate()
         try:
             there = await _rows_of(target)
-            if there[runs.name] and is_retired:
+            kept = _kept_tables(there)
+            if kept and is_retired:
                 return CopiedRows(rows=there, was_there=True)
-            _refuse_runs(target, there)
+            _refuse_kept(target, kept)
             if is_retired:
                 await _take_back(source)
             await source.migrate()
@@ -98,9 +106,10 @@ async def _is_new(target: LedgerSite) -> bool:
         ) from None
 
 
-def _refuse_runs(target: LedgerSite, rows: Mapping[str, int]) -> None:
-    if rows[runs.name]:
-        raise UsageError(f"{target.address}: this ledger has runs, and nothing is overwritten; name another place")
+def _refuse_kept(target: LedgerSite, kept: Sequence[str]) -> None:
+    if kept:
+        what = runs.name if runs.name in kept else f"rows of {' and '.join(kept)}"
+        raise UsageError(f"{target.address}: this ledger has {what}, and nothing is overwritten; name another place")
 
 
 async def _is_retired(source: LedgerSite, *, to: LedgerSite) -> bool:
@@ -130,7 +139,7 @@ async def _copied(
             await retire(of, copied_to=str(target.address), at=clock.now())
     except BaseException:
         with CancelScope(shield=True), suppress(OrchestratorError):  # else the same command finds out later
-            if not (await _rows_of(target))[runs.name]:
+            if not _kept_tables(await _rows_of(target)):
                 await _take_back(source)
         raise
     return rows
@@ -150,7 +159,7 @@ async def _take_back(source: LedgerSite) -> None:
 
 async def _unmade(target: LedgerSite) -> None:
     """Leaves no file where none was, unless the copy is in it."""
-    if isinstance(target.address, LedgerUrl) or (await _rows_of(target))[runs.name]:
+    if isinstance(target.address, LedgerUrl) or _kept_tables(await _rows_of(target)):
         return
     await target.aclose()
     for suffix in ("", Companion.WRITE_AHEAD_LOG, Companion.SHARED_MEMORY):
@@ -173,12 +182,20 @@ async def _rows_of(site: LedgerSite) -> Mapping[str, int]:
         return {table.name: (await view.execute(_count(table))).scalar_one() for table in metadata.sorted_tables}
 
 
+def _kept_tables(rows: Mapping[str, int]) -> Sequence[str]:
+    """The names of those tables, by how many rows each has, of whose rows no copy may take the place."""
+    passing = {table.name for table in _OF_PROCESSES}
+    return sorted(name for name, n in rows.items() if n and name not in passing)
+
+
 async def _rows_copied(of: AsyncConnection, to: AsyncConnection, tell: Tell, target: LedgerSite) -> Mapping[str, int]:
     """Copies and compares all tables; returns how many rows each has. Raises as `copy_ledger` does."""
     tables = metadata.sorted_tables
     numbers = [(await of.execute(_count(table))).scalar_one() for table in tables]
     progress = _Progress(tell, 2 * sum(numbers))
     is_server = isinstance(target.address, LedgerUrl)
+    for table in _OF_PROCESSES:
+        await to.execute(delete(table))
     copied = {table: await _table_copied(table, of, to, progress, is_server=is_server) for table in tables}
     for table in tables:
         if await _seal_of(table, to, progress, also=of) != copied[table]:

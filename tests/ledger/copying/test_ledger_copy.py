@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random
@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import SystemClock
@@ -20,6 +21,7 @@ from orchestrator.ledger import Ledger, command_ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.copying.ledger_copy import CopiedRows, Tell, copy_ledger
 from orchestrator.ledger.database import Company
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import retire
 from orchestrator.ledger.sites.site import LedgerSite
@@ -35,6 +37,7 @@ from tests.postgres.databases import Databases, plain_connections
 pytestmark = pytest.mark.anyio
 
 JOBS = 7
+ENDPOINT = {"service_url": "u", "endpoint": "e"}
 LARGE = 5_000_000
 """Bytes of an input: a few of such make a page."""
 
@@ -205,6 +208,71 @@ async def test_nothing_is_overwritten_and_nothing_made_of_nothing(tmp_path: Path
     with pytest.raises(LedgerRetiredError, match=f"copied to {third}"):
         await copied(of, tmp_path / "fourth.db")
     assert (await copied(of, third)).was_there
+
+
+async def added(address: LedgerAddress, **rows: Mapping[str, Any]) -> None:
+    """A row of each of these tables, as whoever works on the ledger would write it."""
+    async with sites(address) as (site,), site.database.writing() as connection:
+        for table, row in rows.items():
+            await connection.execute(insert(metadata.tables[table]), row)
+
+
+async def served_for_a_moment(address: LedgerAddress) -> None:
+    """What is in a new ledger that was served, and which `orchestrator stop` was given."""
+    async with at_work(address) as ledger:
+        await ledger.runs.heartbeats.beat(ProcessReport())
+        await ledger.commands.ask(Action.STOP)
+    await added(
+        address,
+        process_totals={"slot": 0, "step_s": 60, "at": 60 * S, "body": b"{}"},
+        posted_storage={"number": 1, "bytes_max": 9},
+    )
+
+
+async def test_one_that_was_served_and_had_nothing_to_do_is_as_good_as_a_new_one(
+    places: tuple[LedgerAddress, LedgerAddress],
+) -> None:
+    of, to = places
+    await made(of)
+    await served_for_a_moment(of)
+    await served_for_a_moment(to)
+    before = await contents(of)
+    await copied(of, to)
+    assert await contents(to) == before
+
+
+async def test_whatever_else_is_there_is_named_and_left(places: tuple[LedgerAddress, LedgerAddress]) -> None:
+    of, to = places
+    await made(of)
+    async with at_work(to):
+        pass
+    await added(to, pipelines={"name": "nightly", "definition_id": 1, "created_at": 1}, endpoints=ENDPOINT)
+    before = await contents(to)
+    with pytest.raises(UsageError) as refused:
+        await copied(of, to)
+    assert str(refused.value) == (
+        f"{to}: this ledger has rows of endpoints and pipelines, and nothing is overwritten; name another place"
+    )
+    assert await contents(to) == before
+    async with at_work(of) as ledger:
+        assert (await ledger.runs.counts(run=1))["queued"] == JOBS - 3
+
+
+async def test_what_went_there_without_a_run_counts_there_alone_though_the_command_is_given_again(
+    places: tuple[LedgerAddress, LedgerAddress],
+) -> None:
+    of, to = places
+    async with at_work(of):
+        pass
+    await added(of, pipelines={"name": "nightly", "definition_id": 1, "created_at": 1})
+    before = await contents(of)
+    assert not (await copied(of, to)).was_there
+    again = await copied(of, to)
+    assert (again.was_there, again.rows["pipelines"]) == (True, 1)
+    with pytest.raises(LedgerRetiredError, match="copied to"):
+        async with read_ledger(of, clock=SystemClock(), connect=way_to(of)):
+            pass
+    assert await contents(to) == before
 
 
 class Stopped(Exception):

@@ -116,9 +116,26 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a ledger whose copy came to nothing counts no more",
         path="orchestrator/ledger/copying/ledger_copy.py::_copied",
-        old="if not (await _rows_of(target))[runs.name]:",
-        new="if (await _rows_of(target))[runs.name]:",
+        old="if not _kept_tables(await _rows_of(target)):",
+        new="if _kept_tables(await _rows_of(target)):",
         tests=(f"{COPYING}::test_the_source_counts_again_where_the_last_word_of_the_target_fails",),
+    ),
+    Fault(
+        name="a ledger that was copied without a run counts at both places",
+        path="orchestrator/ledger/copying/ledger_copy.py::_kept_tables",
+        old="return sorted(name for name, n in rows.items() if n and name not in passing)",
+        new="return [runs.name] if rows[runs.name] else []",
+        tests=(
+            f"{COPYING}::test_what_went_there_without_a_run_counts_there_alone_though_the_command_is_given_again",
+            f"{COPYING}::test_whatever_else_is_there_is_named_and_left",
+        ),
+    ),
+    Fault(
+        name="what a process said of itself that had nothing to do stays where a copy comes",
+        path="orchestrator/ledger/copying/ledger_copy.py::_rows_copied",
+        old="await to.execute(delete(table))",
+        new="pass",
+        tests=(f"{COPYING}::test_one_that_was_served_and_had_nothing_to_do_is_as_good_as_a_new_one",),
     ),
     Fault(
         name="known custom_ids of a new run are sought among all of its rows",
