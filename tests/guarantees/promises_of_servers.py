@@ -83,6 +83,8 @@ OF_SERVERS: Final = (
             "tests/ledger/copying/test_ledger_copy.py::test_what_went_there_without_a_run_counts_there_alone_though_the_command_is_given_again",
             "tests/ledger/copying/test_ledger_copy.py::test_who_waits_for_its_turn_to_write_has_come_too_late",
             "tests/ledger/copying/test_ledger_copy.py::test_rows_that_came_otherwise_are_noticed",
+            "tests/ledger/copying/test_ledger_copy.py::test_what_lies_beside_may_take_its_time_while_nobody_works_on_either",
+            "tests/api/admin/test_companion_copies.py::test_what_was_cut_off_half_way_is_whole_once_the_command_is_given_again",
             "tests/system/test_copied_ledgers.py::test_a_run_goes_on_wherever_its_ledger_went",
             "tests/system/test_copied_ledgers.py::test_ctrl_c_in_the_midst_of_copying_leaves_all_as_it_was",
         ),

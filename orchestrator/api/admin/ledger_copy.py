@@ -1,28 +1,18 @@
 """A ledger goes to another place: what it holds, and what lies beside it on this machine."""
 
-import shutil
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
 
 import msgspec
 from anyio import to_thread
 
+from orchestrator.api.admin.companion_copies import COPIED, companions_copy
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import StorageError, UsageError
+from orchestrator.errors import UsageError
 from orchestrator.ledger.copying.ledger_copy import Tell, copy_ledger
 from orchestrator.ledger.sites.sites import site_of
-from orchestrator.settings.addresses.companions import Companion, companion_of
+from orchestrator.settings.addresses.companions import companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
-
-COPIED: Final = (
-    Companion.WEBHOOK_KEY,
-    Companion.POSTED_FILES,
-    Companion.DASHBOARD_KEYS,
-    Companion.UPLOADS,
-    Companion.TRACES,
-)
-"""What goes along. Locks are held anew, a log is of its process, and what has left is marked beside the one file."""
 
 
 class LedgerCopied(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +38,7 @@ async def ledger_copy(
 ) -> LedgerCopied:
     """Copies the ledger at `source`, with what lies beside it, to `target`, where it goes on; `source` is retired.
 
-    `tell` is told of how many rows of all it is done. Raises as `copy_ledger` does, and `StorageError` where something
-    beside it cannot be copied.
+    `tell` is told of how many rows of all it is done. Raises as `copy_ledger` and `companions_copy` do.
     """
     given = dependencies or Dependencies()
     source, target = source.absolute(), target.absolute()
@@ -57,7 +46,7 @@ async def ledger_copy(
         raise UsageError(f"{source}: a ledger is copied to another place; name one as the second")
     of = site_of(source, connect=given.connect_to(source))
     to = site_of(target, connect=given.connect_to(target))
-    beside = partial(to_thread.run_sync, _copy_beside, source, target)
+    beside = partial(to_thread.run_sync, companions_copy, source, target)
     try:
         copied = await copy_ledger(of, to, clock=given.clock, tell=tell, copy_beside=beside)
     finally:
@@ -70,15 +59,3 @@ async def ledger_copy(
         beside=tuple(str(path) for companion in COPIED if (path := companion_of(target, companion)).exists()),
         was_there=copied.was_there,
     )
-
-
-def _copy_beside(source: LedgerAddress, target: LedgerAddress) -> None:
-    """Copies what lies beside a ledger, unless there is such a thing already."""
-    for companion in COPIED:
-        path, copy = companion_of(source, companion), companion_of(target, companion)
-        try:
-            if path.exists() and not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                (shutil.copytree if path.is_dir() else shutil.copy2)(path, copy)
-        except OSError as error:
-            raise StorageError(f"{copy}: cannot be copied from {path} ({error.strerror})") from error

@@ -65,7 +65,7 @@ async def copy_ledger(
     """Copies all that `source` holds to `target`, where nothing may be but what processes leave that had nothing to do,
     compares it, and retires `source`.
 
-    Nobody works on either meanwhile. `copy_beside` is called before the copy counts. Where it fails, `source` counts,
+    Nobody works on either meanwhile. `copy_beside` is called before any row is copied. Where it fails, `source` counts,
     and `target` has the rows that it had; where none was before, a server keeps empty tables, and a folder no file.
 
     Raises `LedgerBusyError` where somebody works on one of them, or takes rows in; `UsageError` where `target` has
@@ -85,10 +85,12 @@ async def copy_ledger(
             _refuse_kept(target, kept)
             if is_retired:
                 await _take_back(source)
+                await held.enter_async_context(source.holding(now=clock.now(), doing=_DOING))
             await source.migrate()
             for (name,) in await source.database.asked(_intakes_left(), None, lambda found: found.all()):
                 await held.enter_async_context(source.holding_intake(name, now=clock.now()))
-            return CopiedRows(rows=await _copied(source, target, clock, tell, copy_beside))
+            await copy_beside()  # which may take longer than a server lets a transaction stand still
+            return CopiedRows(rows=await _copied(source, target, clock, tell))
         except BaseException:
             if is_new:
                 with CancelScope(shield=True):
@@ -125,15 +127,12 @@ async def _is_retired(source: LedgerSite, *, to: LedgerSite) -> bool:
     return False
 
 
-async def _copied(
-    source: LedgerSite, target: LedgerSite, clock: Clock, tell: Tell, copy_beside: CopyBeside
-) -> Mapping[str, int]:
+async def _copied(source: LedgerSite, target: LedgerSite, clock: Clock, tell: Tell) -> Mapping[str, int]:
     """The source commits first: never do both count."""
     try:
         long = Company.FOR_LONG
         async with target.database.writing(long) as to, source.database.writing(long) as of:
             rows = await _rows_copied(of, to, tell, target)
-            await copy_beside()
             if isinstance(target.address, LedgerUrl) and (key := await _webhook_key_of(source, of)):
                 await to.execute(_NOTE_KEY, {"key": key})
             await retire(of, copied_to=str(target.address), at=clock.now())

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,8 +20,9 @@ from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, LedgerRetiredError, StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command_types import Action
-from orchestrator.ledger.copying.ledger_copy import CopiedRows, Tell, copy_ledger
+from orchestrator.ledger.copying.ledger_copy import CopiedRows, CopyBeside, Tell, copy_ledger
 from orchestrator.ledger.database import Company
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.schema.retirement import retire
@@ -78,14 +80,13 @@ async def sites(*addresses: LedgerAddress) -> AsyncIterator[list[LedgerSite]]:
 
 
 async def copied(
-    of: LedgerAddress, to: LedgerAddress, tell: Tell = lambda _done, _total: None, along: list[str] | None = None
+    of: LedgerAddress,
+    to: LedgerAddress,
+    tell: Tell = lambda _done, _total: None,
+    copy_beside: CopyBeside = anyio.lowlevel.checkpoint,
 ) -> CopiedRows:
-    async def beside() -> None:
-        if along is not None:
-            along.append("beside")
-
     async with sites(of, to) as (source, target):
-        return await copy_ledger(source, target, clock=SystemClock(), tell=tell, copy_beside=beside)
+        return await copy_ledger(source, target, clock=SystemClock(), tell=tell, copy_beside=copy_beside)
 
 
 @asynccontextmanager
@@ -126,14 +127,13 @@ async def test_all_that_it_holds_is_there_afterwards_and_it_says_where(
 ) -> None:
     of, to = places
     await made(of)
-    before, told, along = await contents(of), list[tuple[int, int]](), list[str]()
-    found = await copied(of, to, lambda *numbers: told.append(numbers), along)
+    before, told = await contents(of), list[tuple[int, int]]()
+    found = await copied(of, to, lambda *numbers: told.append(numbers))
     assert await contents(to) == before
     assert found.rows == {table: len(rows) for table, rows in before.items()}
     assert found.rows["jobs"] == JOBS
     assert found.rows["events"] > 5
     assert told[-1] == (2 * sum(found.rows.values()),) * 2
-    assert along == ["beside"]
     for opening in (open_ledger, read_ledger, command_ledger):
         with pytest.raises(LedgerRetiredError) as refused:
             async with opening(of, clock=SystemClock(), connect=way_to(of)):
@@ -346,13 +346,13 @@ async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
     await made(of)
     before = await contents(of)
     async with sites(of, server) as (source, target):
-
-        async def beside() -> None:
-            pass
-
         with pytest.raises(StorageError, match="the disk is full"):
             await copy_ledger(
-                source, LosesCommits(target), clock=SystemClock(), tell=lambda *_: None, copy_beside=beside
+                source,
+                LosesCommits(target),
+                clock=SystemClock(),
+                tell=lambda *_: None,
+                copy_beside=anyio.lowlevel.checkpoint,
             )
     assert await contents(of) == before
     async with at_work(of) as ledger:
@@ -384,6 +384,42 @@ async def test_who_was_killed_before_the_last_word_gives_the_same_command_again(
     assert not (await copied(of, server)).was_there
     assert await contents(server) == before
     assert (await copied(of, server)).was_there
+
+
+async def is_in_a_transaction(address: LedgerAddress) -> bool:
+    """Whether anybody is who writes there, or lets a server wait."""
+    if isinstance(address, LedgerUrl):
+        driver = await plain_connections(str(address))({}, LineBounds())
+        found = await driver.fetchval("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+        await driver.close()
+        return bool(found)
+    with closing(sqlite3.connect(address, timeout=0, isolation_level=None)) as file:
+        try:
+            file.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+    return False
+
+
+async def test_what_lies_beside_may_take_its_time_while_nobody_works_on_either(
+    places: tuple[LedgerAddress, LedgerAddress],
+) -> None:
+    of, to = places
+    await made(of)
+    async with sites(of) as (source,), source.database.writing() as connection:  # of one who was killed
+        await retire(connection, copied_to=str(to), at=1)
+    along = list[bool]()
+
+    async def beside() -> None:
+        for address in places:
+            async with sites(address) as (site,):
+                with pytest.raises(LedgerBusyError, match="ledger copy"):
+                    async with site.holding(now=0, doing="serve"):
+                        pass
+            along.append(await is_in_a_transaction(address))
+
+    await copied(of, to, copy_beside=beside)
+    assert along == [False, False]
 
 
 async def test_rows_that_came_otherwise_are_noticed(tmp_path: Path) -> None:

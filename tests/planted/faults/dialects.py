@@ -8,6 +8,7 @@ HORIZON = "tests/ledger/postgres/test_feed_horizon.py"
 
 STATE = "tests/ledger/administration/test_server_state.py"
 COPYING = "tests/ledger/copying/test_ledger_copy.py"
+BESIDE = "tests/api/admin/test_companion_copies.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -136,6 +137,44 @@ FAULTS: tuple[Fault, ...] = (
         old="await to.execute(delete(table))",
         new="pass",
         tests=(f"{COPYING}::test_one_that_was_served_and_had_nothing_to_do_is_as_good_as_a_new_one",),
+    ),
+    Fault(
+        name="somebody may work on a ledger that counts again while it is copied",
+        path="orchestrator/ledger/copying/ledger_copy.py::copy_ledger",
+        old="await held.enter_async_context(source.holding(now=clock.now(), doing=_DOING))",
+        new="pass",
+        tests=(f"{COPYING}::test_what_lies_beside_may_take_its_time_while_nobody_works_on_either",),
+    ),
+    Fault(
+        name="a server waits in a transaction for the files beside a ledger",
+        path="orchestrator/ledger/copying/ledger_copy.py::copy_ledger",
+        old="await copy_beside()",
+        new="async with source.database.writing(): await copy_beside()",
+        tests=(f"{COPYING}::test_what_lies_beside_may_take_its_time_while_nobody_works_on_either",),
+    ),
+    Fault(
+        name="whatever lies beside a ledger already is taken for its copy",
+        path="orchestrator/api/admin/companion_copies.py::_file_copied",
+        old="if copy.is_file() and _is_same(found, copy.stat()):",
+        new="if copy.exists():",
+        tests=(
+            f"{BESIDE}::test_of_what_was_rehearsed_there_nothing_old_is_left",
+            f"{BESIDE}::test_another_key_is_refused_and_one_that_was_cut_off_is_none",
+        ),
+    ),
+    Fault(
+        name="a link to the dashboard leads in twice, once at the copy of its ledger",
+        path="orchestrator/api/admin/companion_copies.py::_remove_used",
+        old="if not (path / each.name).exists():",
+        new="if False:",
+        tests=(f"{BESIDE}::test_of_what_was_rehearsed_there_nothing_old_is_left",),
+    ),
+    Fault(
+        name="the webhook key of another ledger is written over",
+        path="orchestrator/api/admin/companion_copies.py::_refuse_other_key",
+        old='if copy.exists() and copy.read_bytes() not in {path.read_bytes(), b""}:',
+        new="if False:",
+        tests=(f"{BESIDE}::test_another_key_is_refused_and_one_that_was_cut_off_is_none",),
     ),
     Fault(
         name="known custom_ids of a new run are sought among all of its rows",
