@@ -20,7 +20,7 @@ from orchestrator.core.ownership.shard_duties import ShardDuties, shard_duties, 
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.process.engine_process import EngineProcess
 from orchestrator.engine.runtime.scope import Scope
-from orchestrator.errors import DeposedError, LedgerVersionError, UsageError
+from orchestrator.errors import DeposedError, LedgerRetiredError, LedgerVersionError, UsageError
 from orchestrator.ledger.processes.leases import LeaseRow, LedgerSighting
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.shard_owner import ShardOwner
@@ -60,7 +60,7 @@ class SharedLedger:
     async def serve(self) -> None:
         """Works until `stop` is set; returns once all engines have ended. Raises `DeposedError` where the process was
         declared dead, or is let in no more: nothing is sent from then on. Raises `LedgerVersionError` where a newer
-        program has the ledger.
+        program has the ledger, and `LedgerRetiredError` where it goes on elsewhere.
         """
         async with anyio.create_task_group() as self._tasks, anyio.create_task_group() as beside:
             beside.start_soon(self.ability.serve)
@@ -100,7 +100,7 @@ class SharedLedger:
                         self._engines[number].end()
                     self._end_outgrown(needs)
                     is_more_due = await self._change_hands(due, needs)
-            except LedgerVersionError:
+            except (LedgerVersionError, LedgerRetiredError):
                 raise
             except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
                 log.info("who has which part of the ledger is unknown: %s", error)

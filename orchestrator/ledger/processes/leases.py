@@ -16,6 +16,7 @@ from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.processes.processes import PROCESSES, Process, ProcessNumber, statement_of
 from orchestrator.ledger.processes.shard_needs import NEEDS_VERSION, ShardNeeds, shard_needs
+from orchestrator.ledger.schema.retirement import COPIED_TO
 
 OWNER: Final = statement_of("""
 SELECT name, taken_at, {is_connected} AS is_connected
@@ -174,6 +175,10 @@ class Leases:
     async def schema(self) -> str:
         """The version of the tables."""
         return str(await self._driver.fetchval(_SCHEMA))
+
+    async def copied_to(self) -> str:
+        """Where the ledger went, whose tables have the version `RETIRED`."""
+        return str(await self._driver.fetchval(COPIED_TO))
 
     async def merge(self, process: ProcessNumber, pair: Pair) -> bool:
         """Makes one shard of two; False where not both are ours."""

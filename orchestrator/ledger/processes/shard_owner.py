@@ -21,7 +21,7 @@ from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import ProcessKind, ProcessName
 from orchestrator.ledger.processes.shard_needs import ShardNeeds
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
-from orchestrator.ledger.schema.retirement import refuse_unknown
+from orchestrator.ledger.schema.retirement import RETIRED, refuse_unknown, retired_error
 from orchestrator.units import SECOND_US
 
 ASKED_SHARE: Final = 20
@@ -119,12 +119,15 @@ class ShardOwner:
     async def take(self, shards: Iterable[int]) -> None:
         """Takes those of `shards` that nobody has. Raises what the driver does; `look` tells what it has then.
 
-        Raises `LedgerVersionError` where a newer program has brought the ledger to another schema meanwhile.
+        Raises `LedgerVersionError` where a newer program has brought the ledger to another schema meanwhile, and
+        `LedgerRetiredError` where it was copied elsewhere.
         """
         async with self._line.asking() as asked:
             taken = await asked.leases.take(self._membership.number, shards)
             if not taken:
-                refuse_unknown(self._membership.name, await asked.leases.schema())
+                if (found := await asked.leases.schema()) == RETIRED:
+                    raise retired_error(self._membership.name, await asked.leases.copied_to())
+                refuse_unknown(self._membership.name, found)
         self.endpoints_left.find(each.handover for each in taken)
         self._has([*self._since, *(msgspec.structs.replace(each, handover=None) for each in taken)])
 

@@ -60,7 +60,7 @@ def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
         )
 
 
-def retired_error(ledger: LedgerAddress, copied_to: str) -> LedgerRetiredError:
+def retired_error(ledger: LedgerAddress | str, copied_to: str) -> LedgerRetiredError:
     """What is to be told of it."""
     error = LedgerRetiredError(
         f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>"

@@ -5,6 +5,7 @@ from functools import partial
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 
 from orchestrator.api.admin.process_stop import stop
 from orchestrator.api.foreground.serve import serve
@@ -15,12 +16,15 @@ from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX
 from orchestrator.core.ownership.service_reach import UNREACHED_US
 from orchestrator.core.ownership.shard_bids import LET_GO_US
-from orchestrator.errors import LedgerVersionError, UsageError
+from orchestrator.errors import LedgerRetiredError, LedgerVersionError, UsageError
+from orchestrator.ledger.database import Company
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import LeaseRow, Leases
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.schema.retirement import retire, take_back
+from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from orchestrator.settings.run_settings import RunSettings
@@ -245,6 +249,28 @@ async def test_an_older_program_that_finds_a_newer_ones_tables_ends_and_says_so(
             await serve(site.request(), Heard(), site.dependencies("a"))
     await driver.execute("UPDATE alembic_version SET version_num = $1", SCHEMA_VERSION)  # others use this database, too
     driver.terminate()
+
+
+async def test_one_that_comes_while_its_ledger_is_copied_elsewhere_ends_and_says_where_that_goes_on(site: Site) -> None:
+    here = on_virtual_time(mark=" #9")
+    place = ServerSite(parse_ledger_url(site.url), connect=waited_for(site.url), here=here)
+
+    async def copy(*, task_status: TaskStatus[None]) -> None:
+        async with place.holding(now=0, doing="ledger copy"):
+            task_status.started()
+            await anyio.sleep(SOON_S)
+            async with place.database.writing(Company.FOR_LONG) as connection:
+                await retire(connection, copied_to="/back.db", at=1)
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(copy)
+        with pytest.raises(LedgerRetiredError) as ended, anyio.fail_after(PATIENCE_S):
+            await serve(site.request(), Heard(), site.dependencies("a"))
+    assert str(ended.value).startswith(f"{site.url}: this ledger was copied to /back.db, and goes on there; name that")
+    assert ended.value.copied_to == "/back.db"
+    async with place.database.writing() as connection:  # others use this database, too
+        await take_back(connection)
+    await place.aclose()
 
 
 async def test_each_shard_is_given_as_its_engine_ends_though_another_one_takes_longer(site: Site) -> None:

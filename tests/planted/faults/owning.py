@@ -248,6 +248,20 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="who waits for a ledger that went elsewhere is told to upgrade the program",
+        path="orchestrator/ledger/processes/shard_owner.py::ShardOwner.take",
+        old="if (found := await asked.leases.schema()) == RETIRED:",
+        new="if (found := await asked.leases.schema()) == '':",
+        tests=(f"{SHARED}::test_one_that_comes_while_its_ledger_is_copied_elsewhere_ends_and_says_where_that_goes_on",),
+    ),
+    Fault(
+        name="who waits for a ledger that went elsewhere waits for ever",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._step",
+        old="except (LedgerVersionError, LedgerRetiredError):",
+        new="except LedgerVersionError:",
+        tests=(f"{SHARED}::test_one_that_comes_while_its_ledger_is_copied_elsewhere_ends_and_says_where_that_goes_on",),
+    ),
+    Fault(
         name="an older program takes shards of a ledger that a newer one has brought to another schema",
         path="orchestrator/ledger/processes/leases.py::_TAKE",
         old=" AND {is_known} ORDER BY",
