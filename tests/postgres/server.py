@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 from tests.postgres.binaries import binaries
 from tests.postgres.keeper import DURABLE, USER
@@ -72,9 +73,21 @@ def restart(url: str) -> None:
         pass
 
 
+def dumped(url: str) -> bytes:
+    """All that is in a database of a server of our own, as `pg_dump` writes it: `bytea` in hexadecimal."""
+    data = data_of(url)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        file = data / "dump.sql"
+        binaries(Path(folder)).run("pg_dump", "--dbname", url, "--file", file, within=data)
+    found = file.read_bytes()
+    file.unlink()
+    return found
+
+
 def data_of(url: str) -> Path:
-    """The folder of the data of a server of our own."""
-    return Path(url.removeprefix(_AT))
+    """The folder of the data of a server of our own, at which a database is at `url`."""
+    return Path(parse_qs(urlsplit(url).query)["host"][0])
 
 
 def _kept(users: Path, is_durable: bool) -> tuple[subprocess.Popen[str], str]:

@@ -80,11 +80,12 @@ class Job:
         told: dict[str, Any] = {"id": self.id, "status": self.status}
         if self.status == "COMPLETED":
             given = self.body["input"]
+            all_of_it = {"asked": self.body} if given.get("tells_all") else {}
             return told | {
                 "delayTime": 3,
                 "executionTime": 20,
                 "workerId": "w1",
-                "output": {"echo": given, "filler": "x" * given.get("filler", 0)},
+                "output": {"echo": given, "filler": "x" * given.get("filler", 0), **all_of_it},
             }
         if self.status == "FAILED":
             return told | {"error": json.dumps({"error_type": "ValueError", "error_message": "it was asked to fail"})}

@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from tests.postgres.databases import Databases
+from tests.postgres.server import dumped
 from tests.system.processes import FAST, Desk, Service, lines_of, looks
 
 pytestmark = pytest.mark.system
@@ -224,6 +225,9 @@ def test_a_webhook_key_of_another_machine_is_refused_and_one_that_is_given_is_ke
     until_outstanding(desk, 20, environ)
     first.kill()
     assert not list((desk.folder / "state" / "orchestrator").glob("*.key"))
+    dump = dumped(ledger)
+    assert b"row-19" in dump
+    assert not [spelled for spelled in (key.encode(), bytes.fromhex(key)) if spelled in dump]
 
     for given in ({}, {"ORCHESTRATOR_WEBHOOK_KEY": "6e" * 32}, {"ORCHESTRATOR_WEBHOOK_KEY": "short"}):
         refused = desk.call(*command, environ=environ | given)

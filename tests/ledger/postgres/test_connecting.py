@@ -127,6 +127,10 @@ async def test_a_server_proves_who_it_is_by_a_certificate_that_we_trust_and_its_
             assert told.startswith("cannot reach the ledger (its certificate is refused: self-signed certificate")
         for mode in ("require", "prefer"):
             assert await asked(f"postgresql://orchestrator@localhost:{at}?sslmode={mode}")
+        by_other_name = f"postgresql://orchestrator@127.1:{at}?sslrootcert={PEM}"
+        told = await said_to(f"{by_other_name}&sslmode=verify-full")
+        assert told.startswith("cannot reach the ledger (its certificate is refused: Hostname mismatch")
+        assert await asked(f"{by_other_name}&sslmode=verify-ca")
 
 
 async def test_who_cannot_be_reached_is_told_with_what_to_do() -> None:

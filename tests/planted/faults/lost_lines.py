@@ -72,6 +72,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(SILENT_HOST,),
     ),
     Fault(
+        name="a server is let in by the certificate of another one",
+        path="orchestrator/ledger/postgres/server_access.py::_proof",
+        old='context.check_hostname = url.tls_mode == "verify-full"',
+        new="context.check_hostname = False",
+        tests=(f"{CONNECTING}::test_a_server_proves_who_it_is_by_a_certificate_that_we_trust_and_its_name",),
+    ),
+    Fault(
         name="the host behind one that is being started is not asked",
         path="orchestrator/ledger/postgres/connect_errors.py::is_next_asked",
         old="return _may_pass(error) or isinstance(error, OSError)",
