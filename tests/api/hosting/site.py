@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import anyio
 import httpx
+from starlette.types import ASGIApp
 
 from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
@@ -18,6 +19,7 @@ from orchestrator.client import Service
 from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.addresses import Address
 from orchestrator.engine.ports.dependencies import Dependencies, is_folder
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import IntakeRight, Ledger
@@ -32,7 +34,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
-from tests.engine.process import Heard
+from tests.engine.process import Heard, Listener
 from tests.engine.rows import rows
 from tests.postgres.ledgers import on_virtual_time, waited_for
 from tests.simulation.clock import VirtualClock
@@ -115,6 +117,12 @@ class Site:
         self.environ: dict[str, Mapping[str, str]] = {}
         """What is set on machines, by their names."""
 
+        self.listen: str | None = None
+        """Where all machines take webhooks, as behind one address."""
+
+        self.listeners = dict[str, ASGIApp]()
+        """What takes them at which machine."""
+
     def dependencies(self, name: str) -> Dependencies:
         async def note(request: httpx.Request) -> None:
             if name in self.cut_off:
@@ -145,6 +153,10 @@ class Site:
             await anyio.sleep(self.heard_s)
             return httpx.Response(204)
 
+        def listener(application: ASGIApp, _address: Address) -> Listener:
+            self.listeners[name] = application
+            return Listener()
+
         transport, here = self.service.transport(), on_virtual_time(mark=f" #{name}")
         return Dependencies(
             clock=self.clocks.get(name, self.clock),
@@ -156,6 +168,7 @@ class Site:
             lock=lock,
             intake_lock=intake_lock,
             post_hook=partial(post_notification, transport=httpx.MockTransport(hear)),
+            listener=listener,
             open_files=lambda: 4_096,
             is_folder=lambda path: path not in self.folders_lacking[name] and is_folder(path),
         )
@@ -177,7 +190,7 @@ class Site:
 
     def request(self, **asked: Any) -> ServeRequest:
         """To serve, as `asked`."""
-        connection = ConnectionSettings(serverless_url=URL, api_key="key")
+        connection = ConnectionSettings(serverless_url=URL, api_key="key", listen=self.listen)
         return ServeRequest(ledger=parse_ledger_url(self.url), connection=connection, **asked)
 
     @asynccontextmanager
