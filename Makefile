@@ -58,7 +58,8 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 
 ifeq ($(LEDGER),postgresql)
 unit: $(READY)
-	$(PYTEST) -k postgres tests/postgres tests/ledger/postgres tests/conformance
+	$(PYTEST) tests/postgres $(addprefix tests/ledger/,postgres processes sites copying administration)
+	$(PYTEST) -k postgresql tests/conformance
 else
 unit: unit-core  ## the tests that are not slow, with the coverage of core; LEDGER=postgresql: all of any ledger, on a server
 endif
@@ -93,11 +94,14 @@ figures: $(READY)  ## measures every promise anew, in some hours, and writes doc
 	$(BIN)/python -m tests.benchmarks --record
 	$(BIN)/python -m tests.hostile --record
 	$(BIN)/python -m tests.limits --record
+	$(BIN)/python -m tests.limits.take_overs --record
 	$(BIN)/python -m tests.narrow --record
 	$(BIN)/python -m tests.crashes --record
 	$(BIN)/python -m tests.firing --seeds 200 --kills 100 --record
 	$(BIN)/python -m tests.failover --faults 200 --worlds 2 --record
 	$(BIN)/python -m tests.failover.keepers --record
+	$(BIN)/python -m tests.postgres.interrupted_commits --record
+	$(BIN)/python -m tests.postgres.every_order --record
 	$(BIN)/python -m tests.emulator.long_jobs --record
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record

@@ -257,7 +257,11 @@ PROMISES: Final = (
     Promise(
         number="G7",
         title="keys and secrets are kept nowhere",
-        text="The API key and what `env:` references stand for never reach the ledger, a log, a metric, a page or an export.",
+        text=(
+            "The API key and what `env:` references stand for never reach the ledger, a log, a metric, a page or an export. Nor "
+            "does the webhook key of a ledger on a server, or that server's password; none of these is in a dump of it, in the "
+            "server's log, or in what the server shows of those at work."
+        ),
         assumptions=(
             "Secrets are given by reference (`env:NAME`); what stands literally in an input is not known as one.",
         ),
@@ -265,6 +269,9 @@ PROMISES: Final = (
         tests=(
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/system/test_secrets.py::test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere",
+            "tests/system/test_secrets_sweep.py::test_no_secret_of_any_kind_is_where_it_must_not_be",
+            "tests/system/test_secrets_on_server.py::test_no_secret_is_in_a_dump_of_the_ledger_in_the_servers_log_or_in_what_it_is_seen_at",
+            "tests/system/test_on_server.py::test_a_webhook_key_of_another_machine_is_refused_and_one_that_is_given_is_kept_out_of_the_ledger",
             "tests/system/test_bad_input.py::test_a_literal_secret_is_refused_and_never_printed",
             "tests/engine/runtime/test_secret_scrubber.py::test_what_a_worker_echoes_is_scrubbed_before_it_is_kept",
             "tests/engine/runtime/test_secret_scrubber.py::test_a_notice_is_scrubbed_before_it_is_made_durable",
@@ -330,6 +337,8 @@ PROMISES: Final = (
             "tests/core/pipelines/test_due_fires.py::test_what_is_overdue_for_longer_than_catch_up_is_missed_to_the_microsecond",
             "tests/core/pipelines/test_overlap_policy.py::test_whatever_meets_no_fire_is_forgotten_and_never_too_many_run",
             "tests/conformance/test_pipelines.py::test_a_look_is_recorded_once_whoever_looks",
+            "tests/ledger/postgres/test_ledger_time.py::test_a_schedule_fires_once_whichever_machine_looks",
+            "tests/simulation/engines/test_engines.py::test_no_world_with_several_engines_violates_a_promise",
             "tests/conformance/test_pipelines.py::test_no_watermark_goes_back_with_the_clock",
             "tests/conformance/test_handovers.py::test_each_row_that_ends_is_owed_with_its_last_step",
             "tests/conformance/test_handovers.py::test_rows_arrive_once_with_their_lineage_and_their_counts",

@@ -14,7 +14,10 @@ OF_SERVERS: Final = (
             "seconds of its last answers, once it has ended the pods of its runs and put back workers that it raised. Whoever reaches the ledger and gets no answer from the service for 30 seconds lets each "
             "other one try once. What one lacks a key, a variable or a file for is left to those that have it. After its successor's first request none of it leaves any more, also where it was "
             "stopped in the midst of one and goes on. What it had sent and got no answer to is uncertain, as after a crash; "
-            "answers that it still reads are its successor's, and nothing else of it is written."
+            "answers that it still reads are its successor's, and nothing else of it is written. An owner keeps "
+            "the limits of its endpoint and counts what those before it have sent: where one follows another no request is "
+            "refused. A webhook counts at whichever of them it comes to, and what people ask is done once, by whoever has the "
+            "run: both within a second."
         ),
         assumptions=(
             "All of them connect with one role: a successor ends the connections of the one before.",
@@ -28,6 +31,9 @@ OF_SERVERS: Final = (
             "tests/system/test_shared_webhooks.py::test_each_is_answered_and_counts_once_also_while_the_owner_stands_still",
             "tests/api/hosting/test_shared_ledger.py::test_each_has_a_part_and_sends_there_alone",
             "tests/api/hosting/test_shared_ledger.py::test_who_is_asked_to_stop_hands_over_and_nobody_waits",
+            "tests/api/hosting/test_webhooks_elsewhere.py::test_one_that_comes_to_another_one_than_the_owner_counts_within_a_second_without_a_question",
+            "tests/api/hosting/test_shared_ledger.py::test_what_people_ask_is_done_within_a_second_by_whoever_has_the_run",
+            "tests/engine/commands/test_whose_command.py::test_a_command_is_carried_out_by_the_engine_of_its_run_and_one_of_no_run_by_the_keepers",
             "tests/api/hosting/test_shared_ledger.py::test_a_run_that_comes_to_have_an_endpoint_of_another_one_is_served_by_one_of_them",
             "tests/system/test_shared_ledger.py::test_runs_at_three_endpoints_give_the_same_files_as_in_a_file_while_one_of_three_is_stopped",
             "tests/core/ownership/test_shard_duties.py::test_what_another_one_asks_for_is_given_once_its_engine_has_ended",
@@ -56,10 +62,14 @@ OF_SERVERS: Final = (
             "tests/engine/hosting/test_owned.py::test_where_the_one_before_let_go_its_successor_goes_on_as_it_stood",
             "tests/core/limits/test_left_to_successor.py::test_it_sends_when_the_other_one_would_have",
             "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting",
+            "tests/limits/test_take_overs.py::test_one_that_goes_on_exactly_is_refused_nothing_either",
+            "tests/ledger/postgres/test_every_order.py::test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements",
+            "tests/ledger/postgres/test_every_order.py::test_nothing_is_written_by_an_owner_that_has_lost_its_place_and_all_by_one_that_keeps_it",
+            "tests/simulation/engines/test_engines.py::test_no_world_with_several_engines_violates_a_promise",
             "tests/engine/hosting/test_deposed.py::test_of_a_deposed_one_nothing_is_written_but_what_it_heard",
             "tests/engine/hosting/test_deposed.py::test_a_successor_takes_what_its_predecessor_hears_and_pays_nothing_twice",
         ),
-        figures={"failover": ("",)},
+        figures={"failover": ("",), "limits.take_overs": ("",), "postgres.every_order": ("",)},
     ),
     Promise(
         number="G17",
@@ -123,5 +133,6 @@ OF_SERVERS: Final = (
             "tests/engine/hosting/test_database_away.py::test_who_is_asked_to_stop_meanwhile_stops_soon_and_says_why",
             "tests/system/test_server_away.py::test_a_run_goes_on_once_it_is_back_and_nothing_is_paid_twice",
         ),
+        figures={"postgres.interrupted_commits": ("",)},
     ),
 )

@@ -1,7 +1,7 @@
 """One process sends after another, each at full speed, and each takes the place of one that is gone without a word, or
 that has handed over: what a service that counts all of them together would refuse.
 
-python -m tests.limits.take_overs [--times 20] [--seed 0]
+python -m tests.limits.take_overs [--times 20] [--seed 0] [--record]
 
 Every operation is counted in every way. A process knows of what its predecessor sent what the engine does: of what is
 claimed first, the ledger has which were answered, and when; of everything else it has nothing. What is on its way as a
@@ -14,7 +14,7 @@ import argparse
 import heapq
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum, auto
 from typing import Final
 
@@ -27,6 +27,7 @@ from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.handover import EndpointLeft
 from orchestrator.core.ownership.lease import LATE_US_MAX, TRUST_US
 from orchestrator.core.service.http_answers import Answer
+from tests.guarantees import record
 from tests.limits.simulated import SECOND, START, refused
 
 GAP_US_MIN: Final = SILENCE_US - TRUST_US
@@ -244,8 +245,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.limits.take_overs", description="Limits at take-overs.")
     parser.add_argument("--times", type=int, default=20, help="take-overs of each operation (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
-    all_kept = True
+    all_played = list[Played]()
     for played in play_all(times=chosen.times, seed=chosen.seed):
         told = ", ".join(f"{way}: {number}" for way, number in played.refused.items()) or "none"
         print(
@@ -253,8 +255,18 @@ def main() -> None:
             f" refused: {told}",
             flush=True,
         )
-        all_kept &= is_kept(played)
-    sys.exit(0 if all_kept else 1)
+        all_played.append(played)
+    if chosen.record:
+        _record(all_played, f"python -m tests.limits.take_overs --times {chosen.times} --seed {chosen.seed}")
+    sys.exit(0 if all(map(is_kept, all_played)) else 1)
+
+
+def _record(all_played: Sequence[Played], command: str) -> None:
+    for way, of_what in ((Way.GONE, "where an owner is gone"), (Way.HANDS_OVER, "where an owner hands over")):
+        of_way = [played for played in all_played if played.way is way]
+        record(f"requests, {of_what} again and again", sum(played.sent for played in of_way), "requests", command)
+        worst = sum(max(played.refused.values(), default=0) for played in of_way)
+        record(f"answered 429, {of_what}, worst of five ways to count", worst, "requests", command, at_most=0)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,12 @@ def plain_connections(url: str) -> Connect:
     return connect
 
 
+def of_role(url: str, role: str) -> str:
+    """The same database for somebody else."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
 class Databases:
     """Those of one process, in the server at `url`."""
 

@@ -1,6 +1,8 @@
-"""`python -m tests.postgres.interrupted_commits [--commits 1000]`: transactions whose COMMIT, or the answer to it, is lost on
-the way, in each manner in turn. Each adds one to a number of its own, so it shows what was taken for done and was not, and
-what was done twice.
+"""Transactions whose COMMIT, or the answer to it, is lost on the way, in each manner in turn.
+
+python -m tests.postgres.interrupted_commits [--commits 1000] [--record]
+
+Each adds one to a number of its own, so it shows what was taken for done and was not, and what was done twice.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import Block, Transaction
+from tests.guarantees import record
 from tests.postgres.databases import Databases, plain_connections
 from tests.postgres.proxy import AtCommit, proxied
 from tests.postgres.server import server_url
@@ -87,15 +90,21 @@ def main() -> None:
     """Prints what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=1_000)
-    commits = parser.parse_args().commits
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as shared, server_url(Path(shared)) as server:
         databases = Databases(server)
         with databases.one() as url:
             began = time.perf_counter()
-            judged = asyncio.run(interrupted(url, commits))
+            judged = asyncio.run(interrupted(url, given.commits))
             took_s = time.perf_counter() - began
         databases.close()
     print(f"{judged.commits:,} commits interrupted in {took_s:.0f} s: {judged.lost} lost, {judged.twice} done twice")
+    if given.record:
+        command = f"python -m tests.postgres.interrupted_commits --commits {given.commits}"
+        record("commits interrupted on their way to a server", judged.commits, "commits", command)
+        record("of these taken for done, and not there", judged.lost, "commits", command, at_most=0)
+        record("of these done twice", judged.twice, "commits", command, at_most=0)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import anyio
 import asyncpg
 
 from orchestrator.clock import SystemClock
+from orchestrator.core.ownership.shard_bids import KEEPERS
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DeposedError
 from orchestrator.ledger import Ledger, open_ledger
@@ -159,11 +160,13 @@ async def hand_over(owning: Owning, driver: Any, farewell: Any) -> bool:
     return True
 
 
-async def bid(_owning: Owning, driver: Any, _farewell: Any) -> bool:
+async def bid(owning: Owning, driver: Any, _farewell: Any) -> bool:
     """For what the owner has: it is not to be had."""
     number = await joins(driver, OTHER)
     leases = Leases(driver)
-    assert await leases.take(number, [each.shard for each in (await leases.sighting()).leases]) == []
+    its = [each.shard for each in (await leases.sighting()).leases if each.owner == owning.number.id]
+    assert KEEPERS in its
+    assert await leases.take(number, its) == []
     return False
 
 

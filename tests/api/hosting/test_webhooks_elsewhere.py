@@ -16,7 +16,7 @@ async def test_one_that_comes_to_another_one_than_the_owner_counts_within_a_seco
     site: Site,
 ) -> None:
     site.listen = "127.0.0.1:0"
-    site.environ = dict.fromkeys("ab", {WEBHOOK_KEY_VARIABLE: "5e" * 32})
+    site.environ = {name: {WEBHOOK_KEY_VARIABLE: "5e" * 32} for name in "ab"}
     came_s = list[float]()
 
     async def to_the_other_one(url: str, body: bytes) -> int:

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
+from tests.postgres.databases import of_role
+
 GROUP = "orchestrator_test_state"
 """How they are called, and a number."""
 
@@ -22,7 +24,7 @@ async def a_role(url: str, *rights: str) -> AsyncIterator[str]:
         await owner.execute(f"CREATE ROLE {user} LOGIN")
         for right in rights:
             await owner.execute(right.format(user=user))
-        yield url.replace("://orchestrator@", f"://{user}@")
+        yield of_role(url, user)
     finally:
         await owner.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
         await owner.close()

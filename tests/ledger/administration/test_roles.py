@@ -35,7 +35,7 @@ from tests.engine.rows import empty_ledger
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to
 from tests.ledger.processes.conftest import FIRST, SECOND
-from tests.postgres.databases import Databases, plain_connections
+from tests.postgres.databases import Databases, of_role, plain_connections
 from tests.postgres.owners import takes, takes_over
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +58,7 @@ class Server:
         await connection.close()
 
     def ledger_of(self, user: str) -> LedgerUrl:
-        return parse_ledger_url(self.url.replace("://orchestrator@", f"://{user}@"))
+        return parse_ledger_url(of_role(self.url, user))
 
     @asynccontextmanager
     async def role(self, what: str) -> AsyncIterator[LedgerUrl]:

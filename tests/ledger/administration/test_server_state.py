@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -52,7 +53,7 @@ async def test_what_it_is_and_what_it_would_lose(url: str) -> None:
     settings = dict(await owner.fetch("SELECT name, setting FROM pg_settings"))
     await owner.close()
     found = await state_of(url)
-    assert (found.version, found.role) == (settings["server_version"], "orchestrator")
+    assert (found.version, found.role) == (settings["server_version"], urlsplit(url).username)
     assert set(found.unsafe_settings) == {name for name in ("fsync", "full_page_writes") if settings[name] == "off"}
     assert (found.standbys, found.waits_for_standby, found.is_swept) == (0, False, settings["autovacuum"] == "on")
     assert found.sees_others

@@ -25,6 +25,11 @@ async def test_two_verbs_that_meet_lose_nothing_in_any_order_of_their_statements
     assert await met(url, MEETINGS[name], made_way_max=1) > 1
 
 
+@pytest.mark.parametrize(
+    "happens", ["take-over", *(pytest.param(other, marks=pytest.mark.slow) for other in RIVALS if other != "take-over")]
+)
 @pytest.mark.parametrize("name", each(VERBS))
-async def test_nothing_is_written_by_an_owner_once_another_has_taken_its_place(url: str, name: str) -> None:
-    assert await contested(url, VERBS[name], RIVALS["take-over"], made_way_max=1) > 1
+async def test_nothing_is_written_by_an_owner_that_has_lost_its_place_and_all_by_one_that_keeps_it(
+    url: str, name: str, happens: str
+) -> None:
+    assert await contested(url, VERBS[name], RIVALS[happens], made_way_max=1) > 1

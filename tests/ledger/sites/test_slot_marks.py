@@ -25,7 +25,7 @@ from orchestrator.settings.addresses.companions import companion_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl, parse_ledger_url
 from tests.factories import TTL_US
 from tests.ledger.ledgers import a_run
-from tests.postgres.databases import Databases
+from tests.postgres.databases import Databases, of_role
 from tests.postgres.ledgers import on_virtual_time, waited_for
 from tests.simulation.clock import VirtualClock
 
@@ -217,8 +217,7 @@ async def test_where_the_server_does_not_say_which_one_it_is_nothing_is_marked_a
             f"REVOKE ALL ON FUNCTION {withheld} FROM PUBLIC; CREATE ROLE {role} LOGIN;"
             f" GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}; GRANT INSERT ON writers TO {role}"
         )
-        their_url = url.replace("://orchestrator@", f"://{role}@")
-        site = ServerSite(parse_ledger_url(url), connect=waited_for(their_url))
+        site = ServerSite(parse_ledger_url(url), connect=waited_for(of_role(url, role)))
         for _ in range(2):
             marks = await process(url, LedgerIdentity(site.database), 0, latest=number(1, 0))
             assert marks.unkept is not None

@@ -124,6 +124,6 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/postgres/database.py::ServerDatabase._begin",
         old="if fence is None:",
         new="if True:",
-        tests=(f"{ORDERS}::test_nothing_is_written_by_an_owner_once_another_has_taken_its_place",),
+        tests=(f"{ORDERS}::test_nothing_is_written_by_an_owner_that_has_lost_its_place_and_all_by_one_that_keeps_it",),
     ),
 )
