@@ -242,7 +242,7 @@ async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server) -> No
         assert found is not None
         assert found.oldest_snapshot is not None
         assert found.oldest_snapshot.holder.startswith(
-            f"connection {sleeper.get_server_pid()} of orchestrator (a laptop)"
+            f"connection {sleeper.get_server_pid()} of {url.user} (a laptop)"
         )
         assert found.oldest_snapshot.transactions >= 3
         await sleeper.close()
