@@ -141,7 +141,7 @@ class Campaign:
 
     async def _happens(self, name: str, fault: Fault, before: Mapping[str, Machine]) -> Met:
         world, machine = self.world, before[ENDPOINTS[len(self.met) // 2 % len(ENDPOINTS)]]
-        began, key = anyio.current_time(), machine.key
+        began, key, heard = anyio.current_time(), machine.key, len(machine.said)
         await fault.does(world, machine)
         after = await world.settled(SETTLED_S_MAX)
         await world.leave_alone()
@@ -154,21 +154,23 @@ class Campaign:
             if owner is machine
         ]
         is_moved = all(keys - {key} for keys in senders)
+        is_heard = fault.says in machine.said[heard:]
         return Met(
             name=name,
             befell=machine.name,
             before=_names(before),
             after=_names(after or {}),
             silence_s=silence_s,
-            wrong=self._wrong(fault, silence_s, is_moved=is_moved, goes_on=after is not None),
+            wrong=self._wrong(fault, silence_s, is_moved=is_moved, goes_on=after is not None, is_heard=is_heard),
             said=self._said(),
             is_moved=is_moved,
         )
 
-    def _wrong(self, fault: Fault, silence_s: float, *, is_moved: bool, goes_on: bool) -> list[str]:
+    def _wrong(self, fault: Fault, silence_s: float, *, is_moved: bool, goes_on: bool, is_heard: bool) -> list[str]:
         rules = {
             "nobody took the place of the one that was gone": fault.is_replaced and not is_moved,
             "nobody sends any more at some endpoint": not goes_on,
+            f"its process said nothing of {fault.says!r}": not is_heard,
             f"nothing was sent at some endpoint for {silence_s:.1f} s": silence_s > fault.silence_s_max * self.patience,
         }
         return [what for what, is_so in rules.items() if is_so]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+import anyio
 import asyncpg
 
 from tests.postgres.binaries import binaries
@@ -16,6 +17,9 @@ from tests.postgres.server import away, data_of
 
 CONNECTIONS_MAX: Final = 60
 """So many are soon taken, and far more than two engines and a few commands need."""
+
+TAKEN_EVERY_S: Final = 0.01
+"""Before whoever was cut tries again."""
 
 LEDGER: Final = "ledger"
 MAINTENANCE: Final = "postgres"
@@ -83,12 +87,22 @@ class Database:
 
     @asynccontextmanager
     async def crowded(self) -> AsyncIterator[None]:
-        """Strangers have all connections that there are."""
-        async with AsyncExitStack() as strangers:
-            with suppress(asyncpg.TooManyConnectionsError):
-                while True:
+        """Strangers have all connections that there are, and soon have each that is given back."""
+        have_all = anyio.Event()
+
+        async def take(strangers: AsyncExitStack) -> None:
+            while True:
+                try:
                     await strangers.enter_async_context(self._admin())
+                except asyncpg.TooManyConnectionsError:
+                    have_all.set()
+                    await anyio.sleep(TAKEN_EVERY_S)
+
+        async with AsyncExitStack() as strangers, anyio.create_task_group() as tasks:
+            tasks.start_soon(take, strangers)
+            await have_all.wait()
             yield
+            tasks.cancel_scope.cancel()
 
     @asynccontextmanager
     async def long_transaction(self) -> AsyncIterator[None]:

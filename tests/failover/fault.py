@@ -30,6 +30,9 @@ class Fault:
     stands_back: bool = False
     """Whether its process takes nothing for a while afterwards: another one begins in its place."""
 
+    says: str = ""
+    """What the process of that machine is heard to say of the ledger; else nothing has happened to it."""
+
     lasts_s: float = 0.0
     """For how long, where others can send meanwhile."""
 

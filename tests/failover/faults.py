@@ -39,9 +39,9 @@ FLIGHT_S: Final = 10.0
 """So long requests in flight may take, where their process hands over."""
 
 
-def _for_all(lasts_s: float, does: Callable[[float], Act], *, weight: float = 1.0) -> Fault:
+def _for_all(lasts_s: float, does: Callable[[float], Act], *, says: str = "", weight: float = 1.0) -> Fault:
     """Of that nobody is spared, so nothing is sent for as long as it lasts."""
-    return Fault(does=does(lasts_s), silence_s_max=lasts_s + SILENCE_S_MAX, weight=weight)
+    return Fault(does=does(lasts_s), silence_s_max=lasts_s + SILENCE_S_MAX, says=says, weight=weight)
 
 
 def _unanswered(fate: AtCommit) -> Fault:
@@ -95,9 +95,9 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "restart": _for_all(0, server_away, weight=2),
     "away:3": _for_all(3, server_away, weight=2),
     "away:60": _for_all(60, server_away, weight=0.3),
-    "full:10": _for_all(10, server_full),
-    "read-only:10": _for_all(10, server_read_only),
-    "crowded:10": _for_all(10, server_crowded),
+    "full:10": _for_all(10, server_full, says="No space left on device"),
+    "read-only:10": _for_all(10, server_read_only, says="in a read-only transaction"),
+    "crowded:10": _for_all(10, server_crowded, says="too many clients already"),
     "promoted": Fault(does=promoted, silence_s_max=PEOPLE_S, weight=0.5),
     "stranger:20": Fault(does=long_transaction(20), silence_s_max=HANDED_OVER_S_MAX, lasts_s=20),
     "asleep:30": Fault(does=client_asleep(30), lasts_s=30),
