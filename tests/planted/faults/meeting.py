@@ -31,8 +31,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a guest keeps all others away",
         path=f"{LOCK}::LedgerLock.taking",
-        old="if is_guest else",
-        new="if False else",
+        old='if is_guest else f"SELECT {_ALONE}"',
+        new='if False else f"SELECT {_ALONE}"',
         tests=(f"{LOCK_TESTS}::test_who_writes_goes_beside_others_as_both_want_it",),
     ),
     Fault(

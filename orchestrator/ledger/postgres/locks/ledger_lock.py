@@ -3,7 +3,8 @@
 Who wants it alone waits for those that share it, and whoever comes meanwhile waits behind: one process that has fallen
 asleep within a transaction would stop all others. So nobody waits for long: who is refused lets the others pass before
 it tries again, and at last ends the connections on which nothing has come for seconds. All of a ledger's writing
-transactions hold this lock, so that also ends whoever sleeps with the lock of a row.
+transactions hold this lock, so that also ends whoever sleeps with the lock of a row. Another role's connection may not
+be theirs to end: so guests, who may be people with roles of their own, have the server end them.
 """
 
 from typing import Final
@@ -60,14 +61,14 @@ class LedgerLock:
 
     def taking(self, company: Company, *, is_guest: bool) -> str:
         """What takes it in that `company`; a guest is ended by the server where it stands still."""
+        bounded = f"{self._bounded}; " if is_guest else ""
         match company:
             case Company.SHARED:
-                taken = f"SELECT {_SHARED}"
+                return f"{bounded}SELECT {_SHARED}"
             case Company.FOR_LONG:
                 return FOR_LONG
             case Company.ALONE:
-                taken = f"SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else f"SELECT {_ALONE}"
-        return f"{self._bounded}; {taken}" if is_guest else taken
+                return f"{bounded}SELECT {_SHARED}, {_AMONG_GUESTS}" if is_guest else f"SELECT {_ALONE}"
 
     async def begun(self, driver: Driver, begin: str, company: Company) -> str:
         """Has `driver` execute `begin`, by which a transaction takes the lock, until that is granted; returns what the
