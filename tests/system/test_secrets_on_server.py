@@ -111,7 +111,7 @@ def test_no_secret_is_in_a_dump_of_the_ledger_in_the_servers_log_or_in_what_it_i
         "bad request: ": ["dump"],
     }.items():
         assert set(places) <= set(sweep.found(known, lambda _: True)), known
-    secrets = {
+    secrets: dict[str, str | bytes] = {
         "the API key": KEY, "a value of env:": STORE_SECRET, "another": STORE_ID, "the server's password": PASSWORD,
         "the webhook key": bytes.fromhex(WEBHOOK_KEY), "the webhook key as it is given": WEBHOOK_KEY,
     }  # fmt: skip
