@@ -141,7 +141,6 @@ async def _begin(host: Host, alongside: Alongside | None, engine: Engine) -> Non
         recovered = await engine.collect()
         await engine.keep_up()
     start_and_stop_texts.say_recovered(host.console, recovered)
-    await engine.host.serve_all()
     taking = engine.groups.taking
     taking.start_soon(tell_standstills, engine)
     taking.start_soon(ServedRunsNews(engine, _console_of_shards(host)).serve)

@@ -78,18 +78,25 @@ class RunHost:
             owed=endpoints.owed,
         )
         self.scope_watch = ScopeWatch(runs=runs, look_again=self.look_again, serve_all=self.serve_all)
+        self._turn = anyio.Lock()
+        """Held while a run is taken on: people, news of what others commit and trials of what was held may come to the
+        same one at once, which is served once. What waits for an account does so without it.
+        """
 
     async def take_on(self, run: Run) -> RunSession:
-        """Serves `run` from now on; nothing of it is sent before its session's `send`.
+        """Serves `run` from now on, unless it does already; nothing of it is sent before its session's `send`.
 
         Raises `UsageError` where its endpoint cannot be used, or its validator.
         """
         self.endpoints.validators.load(self.runs.settings_of.get(run.id, run.settings))
         with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
-            await self.reach(run)
-            session = await self.runs.open_session(
-                run, control=self.control, taking=self.groups.taking, said=self._said
-            )
+            async with self._turn:
+                session = self.runs.sessions.get(run.id)
+                if session is None:
+                    await self.reach(run)
+                    session = await self.runs.open_session(
+                        run, control=self.control, taking=self.groups.taking, said=self._said
+                    )
         for there in await self.ledger.runs.elsewhere([run.id]):
             await self.reach(there)
             await self.runs.extend(session, there)

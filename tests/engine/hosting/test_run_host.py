@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command_types import Action, Command, NewEndpoint, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
@@ -103,6 +104,23 @@ async def test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_nex
             assert (command.is_refused, command.code) == (True, ReplyCode.ASKED_ANOTHER)
         assert await left(p, run) == 5, "nobody wants it paid for any more"
         assert p.progress.counts["succeeded"] == 2
+
+
+async def test_a_run_that_several_take_on_at_once_is_served_once(tmp_path: Path) -> None:
+    """People ask for it, what others have committed is looked at, and what was held is tried again, all at once."""
+    taken_on: list[RunSession] = []
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        [run] = await p.ledger.runs.all([await taken_in(p.ledger, "two", 5)])
+        p.settings[run.id] = run.settings
+
+        async def take_on() -> None:
+            taken_on.append(await p.engine.host.take_on(run))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(take_on)
+        assert taken_on == [p.engine.runs.sessions[run.id]] * 3
 
 
 async def test_a_run_without_a_key_is_held_says_why_and_goes_on_when_there_is_one(tmp_path: Path) -> None:
