@@ -235,10 +235,10 @@ class PodHost:
 
     def _undecided(self) -> set[int]:
         """The runs that may want the pods that they have: nobody has begun to send them yet, or may come to."""
-        leases = {lease.run for lease in self.keeper.open_leases}
-        if self._ledger.now() < self._began_at + UNDECIDED_US:
+        leases, to_come = {lease.run for lease in self.keeper.open_leases}, self._runs.to_come
+        if to_come is None or self._ledger.now() < self._began_at + UNDECIDED_US:
             return leases - self._provided
-        return leases & self._runs.sessions.keys() - self._provided
+        return leases & (self._runs.sessions.keys() | to_come) - self._provided
 
     def _wanting(self) -> list[RunSession]:
         """The runs at work that want pods, and have something to send or outstanding."""

@@ -163,8 +163,12 @@ class RunHost:
         """Serves every run in the scope of which something is left that nobody has released, as far as it does not."""
         wanted = await self.ledger.runs.releases.to_serve(self.endpoints.scope.endpoints)
         is_served = self.runs.sessions.keys() | self.runs.unservable.keys()
-        for run in await self.ledger.runs.all([number for number in wanted if number not in is_served]):
-            await self.serve(run)
+        to_come = self.runs.to_come = {number for number in wanted if number not in is_served}
+        for number in sorted(to_come):
+            run = await self._run(number)  # as it is by now: it may have waited until an account answered another one
+            if run is not None and number in to_come and number not in self.runs.sessions:
+                await self.serve(run)
+            to_come.discard(number)
 
     async def provide_for(self, run: Run) -> None:
         """Sees that `run`, which is about to be sent, has its files, the workers that it wants, and can have its pods.
@@ -184,6 +188,7 @@ class RunHost:
         after this has returned.
         """
         self.runs.settings_of[run.id] = run.settings
+        self.runs.to_send.add(run.id)
         session = self.runs.sessions.get(run.id)
         try:
             if session is None:
@@ -198,13 +203,14 @@ class RunHost:
             else:
                 await self._begin(session)
         except UsageError as error:
-            return self.hold(run, error)
+            return self.hold(run, error) if run.id in self.runs.to_send else error.message
         return None
 
     async def _begin(self, session: RunSession) -> None:
         await self._equip(session.run)
         self.runs.unservable.pop(session.run.id, None)
-        await session.send()
+        if session.run.id in self.runs.to_send:  # nobody has released it while its account was waited for
+            await session.send()
 
     def hold(self, run: Run, error: OrchestratorError) -> str:
         """Nothing of it is sent, and `error` says why; returns that. It is tried again, now and then."""
@@ -223,8 +229,9 @@ class RunHost:
 
     async def retry_unservable(self) -> None:
         """Tries those again that could not be served."""
-        for run in await self.ledger.runs.all(list(self.runs.unservable)) if self.runs.unservable else ():
-            if await self.serve(run) is None:
+        for number in tuple(self.runs.unservable):
+            run = await self._run(number)
+            if run is not None and number in self.runs.unservable and await self.serve(run) is None:
                 self.say(f"{run.name} can be served now: it goes on")
 
     async def serve_asked(self, command: Command) -> Reply:
@@ -238,7 +245,7 @@ class RunHost:
         """Carries out a RELEASE."""
         assert command.run is not None
         await self.ledger.runs.releases.set(command.run, is_released=True)
-        self.runs.unservable.pop(command.run, None)
+        self.runs.release(command.run)
         if (session := self.runs.sessions.get(command.run)) is not None:
             await session.release()
         return Reply("no more of it is sent")

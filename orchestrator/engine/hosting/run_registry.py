@@ -79,6 +79,12 @@ class RunRegistry:
         self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 
+        self.to_come: set[int] | None = set() if endpoints.scope.is_everything else None
+        """The runs that are about to be served, once those before them are; None: nobody has looked yet which."""
+
+        self.to_send: set[int] = set()
+        """The runs that were asked to be sent, and to be released not since."""
+
         self.workers: dict[int, WorkersNow] = {}
         """How the workers stand that follow what runs need, by the numbers of their endpoints."""
 
@@ -256,9 +262,16 @@ class RunRegistry:
         if session.part(there.endpoint_id) is None:
             await session.add(self.part_of(there, session.progress, session.control, session.brakes))
 
+    def release(self, run: int) -> None:
+        """Nobody wants `run` sent any more, also where it is about to be."""
+        self.unservable.pop(run, None)
+        self.to_send.discard(run)
+        if self.to_come is not None:
+            self.to_come.discard(run)
+
     def forget(self, run: int) -> None:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
-        self.unservable.pop(run, None)
+        self.release(run)
         self.pod_urls.pop(run, None)
         self.sessions.pop(run, None)
         self.brakes.forget(run)

@@ -218,3 +218,7 @@ def is_show(request: httpx.Request) -> bool:
 
 def is_ping(request: httpx.Request) -> bool:
     return request.url.path.endswith("/ping")
+
+
+def is_template_list(request: httpx.Request) -> bool:
+    return request.method == "GET" and request.url.path == "/v2/templates"

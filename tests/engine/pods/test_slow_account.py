@@ -1,0 +1,127 @@
+"""An account that takes long to answer holds up the run that waits for it, and nothing else.
+
+Time is that of `tests.simulation`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+
+from orchestrator.api.foreground.serve import serve
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.lanes.via import Via
+from orchestrator.engine.engine import engine_in
+from orchestrator.engine.hosting.pod_host import UNDECIDED_US
+from orchestrator.engine.process.engine_process import EngineProcess, open_process
+from orchestrator.engine.runtime.scope import Scope
+from orchestrator.ledger import Ledger, command_ledger
+from orchestrator.ledger.commands.command_types import Action
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import SECOND_US
+from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_template_list
+from tests.engine.rows import rows
+from tests.simulation.database import async_creator
+from tests.simulation.world import URL
+
+JOBS = 10
+SETTINGS = RunSettings(via=Via.HTTP, path="/work", pods=1, pod_template=TEMPLATE, queue_depth=1)
+UNDECIDED_S = UNDECIDED_US / SECOND_US
+SLOW_S = 25.0
+"""The account takes so long: two after each other wait for longer than runs may be about to be served."""
+
+
+async def a_run(ledger: Ledger, name: str) -> Run:
+    """One of some jobs, which wants a pod."""
+    run = await ledger.runs.create(name=name, service_url=URL, endpoint="pods:vllm", source="/x", settings=SETTINGS)
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
+    await ledger.runs.intakes.accept(intake)
+    [found] = await ledger.runs.all([run.id])
+    return found
+
+
+async def until_done(ledger: Ledger, runs: Sequence[Run], number: int = JOBS) -> None:
+    """Waits until so many jobs of each have succeeded."""
+    while True:
+        counts = await ledger.runs.counts_by_run([run.id for run in runs])
+        if all(counts[run.id].get(State.SUCCEEDED.value, 0) >= number for run in runs):
+            return
+        await anyio.sleep(1)
+
+
+def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_before_somebody_asks_again(
+    tmp_path: Path,
+) -> None:
+    place = Workplace(tmp_path)
+    is_asked, may_answer = anyio.Event(), anyio.Event()
+
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        if is_template_list(request):
+            is_asked.set()
+            await may_answer.wait()
+        return None
+
+    async def asked(ledger: Ledger, action: Action, runs: Sequence[Run]) -> None:
+        for run in runs:
+            number = await ledger.commands.ask(action, run=run.id)
+            while (await ledger.commands.answer(number)).outcome is None:  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(1)
+
+    async def main() -> None:
+        path, stop = tmp_path / "db", anyio.Event()
+        async with command_ledger(path, clock=place.clock, connect=async_creator(path)) as ledger:
+            runs = [await a_run(ledger, name) for name in ("first", "second")]
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(serve, place.serving, place.console, place.dependencies, stop)
+                await is_asked.wait()
+                await asked(ledger, Action.RELEASE, runs)  # of which the second one waits for the first
+                may_answer.set()
+                await anyio.sleep(UNDECIDED_S)
+                assert not place.executed
+                assert await ledger.runs.releases.to_serve() == []
+                await asked(ledger, Action.SERVE, runs)
+                await until_done(ledger, runs)
+                stop.set()
+
+    place.way.before = before
+    place.world(main)
+
+
+def test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, execution_s=20)
+
+    async def slow(request: httpx.Request) -> None:
+        if is_template_list(request):
+            await anyio.sleep(SLOW_S)
+
+    async def main() -> None:
+        async with open_process(tmp_path / "db", CONNECTION, place.dependencies, place.console) as process:
+            runs = [await a_run(process.ledger, name) for name in ("first", "second", "third", "fourth")]
+            async with at_work(process, runs):
+                await until_done(process.ledger, runs, 1)
+            place.way.before = slow
+            for run in runs[:2]:  # which is done before it is looked which others are to be served
+                await process.ledger.commands.ask(Action.SERVE, run=run.id)
+            async with at_work(process, runs):
+                await until_done(process.ledger, runs)
+            assert len(await process.ledger.runs.pod_leases.all()) == len(runs)
+
+    @asynccontextmanager
+    async def at_work(process: EngineProcess, runs: Sequence[Run]) -> AsyncIterator[None]:
+        """An engine that works on these, and then leaves them to another one."""
+        there = {run.endpoint_id for run in (*runs, *await process.ledger.runs.elsewhere())}
+        async with engine_in(process, Scope(there, is_keeper=True)) as engine:
+            await engine.runs.learn_settings()
+            async with engine.working():
+                await engine.collect()
+                await engine.keep_up()
+                yield
+                engine.stop(is_succeeded=True)
+                await anyio.sleep_forever()
+
+    place.world(main)
