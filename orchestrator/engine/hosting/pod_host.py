@@ -31,7 +31,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import REST_URL_DEFAULT
-from orchestrator.units import SECOND_US
 
 ANSWER_S_MAX: Final = 5.0
 """A pod whose server takes longer to say how it is, is not ready."""
@@ -43,10 +42,6 @@ asked for as a process died may come late, and is to be seen to be gone, too.
 """
 
 HTTP_OK: Final = 200
-
-
-UNDECIDED_US: Final = 30 * SECOND_US
-"""For so long after its beginning a process may be about to serve runs whose pods are there."""
 
 MAY_BE_PAID: Final = "it may still be paid; it is not known yet whether it was made"
 
@@ -108,7 +103,6 @@ class PodHost:
         self._dependencies = dependencies
         self._console = console
         self._join = join
-        self._began_at = ledger.now()
         self._provided: set[int] = set()
         """The runs that can have the pods that they want, as far as was looked."""
 
@@ -141,7 +135,9 @@ class PodHost:
         self._provided.add(run.id)
 
     async def look(self) -> None:
-        """Does what is to be done now. Pods that have become ready take part, and those that are gone no more."""
+        """Does what is to be done now. Pods that have become ready take part, and those that are gone no more. Raises
+        `UsageError` where one could not take part: it is tried again.
+        """
         if not self._is_needed(await self.keeper.leases()):
             return
         wanted = {
@@ -151,14 +147,21 @@ class PodHost:
             for session in self._wanting()
         }
         await self.keeper.look(wanted, self._undecided())
+        failed = None
         for run, session in list(self._runs.sessions.items()):
             if self._runs.settings_of[run].pod_template is None:
                 continue
             urls = tuple(lease.url or "" for lease in self.keeper.taking(run))
-            if urls != self._runs.pod_urls.get(run, ()):
+            before = self._runs.pod_urls.get(run, ())
+            if urls != before:
                 self._runs.pod_urls[run] = urls
-                await self._join(session)
+                try:
+                    await self._join(session)
+                except UsageError as error:  # who has the endpoint of one may be unknown for now
+                    self._runs.pod_urls[run], failed = before, error
                 session.wake()
+        if failed is not None:
+            raise failed
 
     def _is_needed(self, leases: Collection[PodLease]) -> bool:
         return any(lease.state in OPEN for lease in leases) or any(
@@ -235,10 +238,8 @@ class PodHost:
 
     def _undecided(self) -> set[int]:
         """The runs that may want the pods that they have: nobody has begun to send them yet, or may come to."""
-        leases, to_come = {lease.run for lease in self.keeper.open_leases}, self._runs.to_come
-        if to_come is None or self._ledger.now() < self._began_at + UNDECIDED_US:
-            return leases - self._provided
-        return leases & (self._runs.sessions.keys() | to_come) - self._provided
+        leases = {lease.run for lease in self.keeper.open_leases} - self._provided
+        return {run for run in leases if run in self._runs.sessions or self._runs.may_come(run)}
 
     def _wanting(self) -> list[RunSession]:
         """The runs at work that want pods, and have something to send or outstanding."""
@@ -282,8 +283,8 @@ class PodHost:
         if not found:  # an earlier version has deleted it: its pods end with the next look
             return False
         [run] = found
-        there = await self._ledger.runs.at_endpoint(run, lease.url)
-        api = await self._services.endpoint_of(there, self._runs.settings_of.get(run.id, run.settings))
+        settings = self._runs.settings_of.get(run.id, run.settings)
+        api = await self._services.endpoint_of(self._services.with_pod(run, lease.url), settings)
         answer = None
         with anyio.move_on_after(ANSWER_S_MAX):
             answer = await api.health_answer()

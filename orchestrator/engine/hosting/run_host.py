@@ -101,7 +101,7 @@ class RunHost:
             await self.reach(there)
             await self.runs.extend(session, there)
         await self._reach_members(run, session)
-        await self.reach_escalation(run)
+        await self.reach_escalation(run, session)
         return session
 
     async def save_again(self, session: RunSession) -> None:
@@ -140,8 +140,9 @@ class RunHost:
 
     async def _reach_members(self, run: Run, session: RunSession) -> None:
         """The members of its pool are served from now on, too, if it has one. Raises `UsageError`."""
+        served = self.runs.names_of(session).values()
         for member in self.runs.members_of(run.id):
-            if member != run.endpoint and not self.endpoints.retries.is_placed(run.id, member):
+            if member not in served:
                 there = await self.ledger.runs.at_endpoint(run, member)
                 await self.reach(there)
                 await self.runs.extend(session, there)
@@ -154,10 +155,9 @@ class RunHost:
         run = session.run
         await self._reach_members(run, session)
         members = self.runs.members_of(run.id)
-        for part in session.parts:
-            name = self.endpoints.retries.name_of(run.id, part.endpoint.id)
+        for number, name in self.runs.names_of(session).items():
             if name != run.endpoint and name not in members:
-                await self.ledger.jobs.go_home(run.id, endpoint=part.endpoint.id, home=run.endpoint_id)
+                await self.ledger.jobs.go_home(run.id, endpoint=number, home=run.endpoint_id)
 
     async def serve_all(self) -> None:
         """Serves every run in the scope of which something is left that nobody has released, as far as it does not."""
@@ -196,7 +196,7 @@ class RunHost:
                 session = await self.take_on(run)
             else:  # its settings may be others by now
                 await self._reach_members(run, session)
-            await self.reach_escalation(run)  # its settings may be others by now
+            await self.reach_escalation(run, session)  # its settings may be others by now
             await session.recount()
             if session.progress.to_be_saved:
                 self.save_aside(session, self._begin)
@@ -311,13 +311,14 @@ class RunHost:
             await self.runs.extend(session, there)
         return there
 
-    async def reach_escalation(self, run: Run) -> None:
+    async def reach_escalation(self, run: Run, session: RunSession) -> None:
         """The endpoints to which the rules of `run` may send its jobs are served from now on, too. Raises `UsageError`
         where one is none.
         """
         settings = self.runs.settings_of.get(run.id, run.settings)
+        served = self.runs.names_of(session).values()
         for endpoint in endpoints_named(settings.escalate):
-            if endpoint != run.endpoint and not self.endpoints.retries.is_placed(run.id, endpoint):
+            if endpoint not in served:
                 await self._elsewhere(run, endpoint)
 
     async def look_again(self, number: int) -> None:

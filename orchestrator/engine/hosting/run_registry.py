@@ -23,10 +23,14 @@ from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.engine.sending.served_brakes import ServedBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
+from orchestrator.units import SECOND_US
 
 CHANGED: Final = ("priority", *(setting.name for setting in run_settings.BRAKES))
 """The settings of a run that people change while it goes on."""
 
+
+UNDECIDED_US: Final = 30 * SECOND_US
+"""For so long after its beginning an engine may be about to serve runs for which workers or pods are there."""
 
 NO_PODS: Final = Hold(Gate.PODS, "it has no pod yet", stops=False)
 
@@ -82,6 +86,7 @@ class RunRegistry:
         self.to_come: set[int] | None = set() if endpoints.scope.is_everything else None
         """The runs that are about to be served, once those before them are; None: nobody has looked yet which."""
 
+        self._began_at = ledger.now()
         self.to_send: set[int] = set()
         """The runs that were asked to be sent, and to be released not since."""
 
@@ -216,6 +221,11 @@ class RunRegistry:
         """The endpoints that are the pool of `run`; its pods, as far as these are ready, where it has any."""
         return [each.endpoint for each in self.settings_of[run].members] or self.pod_urls.get(run, ())
 
+    def names_of(self, session: RunSession) -> dict[int, str]:
+        """What the endpoints are called where the run of `session` has a part, by their numbers."""
+        name_of = self._endpoints.retries.name_of
+        return {part.endpoint.id: name_of(session.run.id, part.endpoint.id) for part in session.parts}
+
     def learn_pool(self, session: RunSession) -> None:
         """The run of `session` has the pool that its settings name from now on, or that of its pods, or none."""
         run = session.run
@@ -227,7 +237,7 @@ class RunRegistry:
             pool = None
         elif pool is None or pool.home != run.endpoint_id:
             pool = self.pools.open(self._new_pool(session))
-        names = {part.endpoint.id: self._endpoints.retries.name_of(run.id, part.endpoint.id) for part in session.parts}
+        names = self.names_of(session)
         numbers = {number for number, name in names.items() if name in members}
         self.learn_home(run)
         homebound = numbers | {number for number, name in names.items() if name in former}
@@ -261,6 +271,12 @@ class RunRegistry:
         """Serves the run also `there`, at another endpoint, which is known."""
         if session.part(there.endpoint_id) is None:
             await session.add(self.part_of(there, session.progress, session.control, session.brakes))
+
+    def may_come(self, run: int) -> bool:
+        """Whether `run`, which is not served, may be about to be."""
+        if self.to_come is None or self._ledger.now() < self._began_at + UNDECIDED_US:
+            return True
+        return run in self.to_come
 
     def release(self, run: int) -> None:
         """Nobody wants `run` sent any more, also where it is about to be."""

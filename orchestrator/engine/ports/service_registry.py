@@ -97,6 +97,12 @@ class ServiceRegistry:
             )
         return replace(run, service_url=place_for(endpoint, run.service_url), endpoint=endpoint)
 
+    def with_pod(self, run: Run, url: str) -> Run:
+        """`run` as it would be at its pod at that URL. To be asked whether it is ready, a pod needs to be no endpoint
+        of the ledger's: one that comes to be one has to become part of the shard of its run.
+        """
+        return replace(run, service_url=place_for(url, run.service_url), endpoint=url)
+
     async def endpoint_of(self, run: Run, settings: RunSettings) -> ServerlessEndpoint:
         """The endpoint of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
         is_local = run.service_url == LOCAL

@@ -44,10 +44,6 @@ class RetryBudgets:
         """What the endpoint of that number, where `run` may be, is called; empty where it may not be there."""
         return self._names.get((run, endpoint), "")
 
-    def is_placed(self, run: int, endpoint: str) -> bool:
-        """Whether it may."""
-        return (run, endpoint) in self._numbers
-
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """Takes in the steps of a transaction."""
         if self._promised:

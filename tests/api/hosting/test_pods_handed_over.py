@@ -23,7 +23,7 @@ from orchestrator.settings.command_requests import ControlAction, ServeRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.hosting.site import Site
-from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_create, is_list, lost
+from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_create, is_list, lost, refused
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -111,4 +111,31 @@ async def test_a_run_is_deleted_once_no_pod_of_it_can_come_that_nobody_would_end
                     await anyio.sleep(0.5)
             assert await delete(ledger, run.name, people) == Deleted(run=run.name, jobs=3)
             machine.heard.warnings.clear()  # that it was cancelled
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.slow
+async def test_a_pod_that_is_about_to_be_ready_ends_nothing_at_those_that_are(site: Site, tmp_path: Path) -> None:
+    site.__class__ = SiteWithPods
+    assert isinstance(site, SiteWithPods)
+    site.place = place = Workplace(tmp_path, execution_s=20.0, booting_s=20.0)
+    asked = 0
+
+    async def before(request: httpx.Request) -> httpx.Response | None:
+        nonlocal asked
+        asked += is_create(request)
+        return await refused(request) if is_create(request) and asked > 1 and not place.executed else None
+
+    place.way.before = before
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(place.emulator.serve)
+        run = await site.run_at("pods:vllm", WITH_PODS, jobs=12)
+        async with site.serving("a") as [machine]:
+            await site.until(run, State.SUCCEEDED, 12)
+            machine.heard.warnings.clear()  # that one was refused
+            async with site.ledger() as ledger:
+                counts = await ledger.runs.counts(run.id)
+                assert {name: number for name, number in counts.items() if number} == {"succeeded": 12}
+            assert set(place.executed.values()) == {1}
+            assert len(place.pods) == 2
         tasks.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from orchestrator.api.foreground.serve import serve
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
 from orchestrator.engine.engine import engine_in
-from orchestrator.engine.hosting.pod_host import UNDECIDED_US
+from orchestrator.engine.hosting.run_registry import UNDECIDED_US
 from orchestrator.engine.process.engine_process import EngineProcess, open_process
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger, command_ledger

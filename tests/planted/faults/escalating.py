@@ -115,7 +115,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the endpoints that rules lead to are not served until a job is there",
         path="orchestrator/engine/hosting/run_host.py::RunHost.take_on",
-        old="await self.reach_escalation(run)",
+        old="await self.reach_escalation(run, session)",
         new="",
         tests=(_IN_TIME,),
     ),
