@@ -220,15 +220,18 @@ class SharedLedger:
 
     async def _join(self, engine: ShardEngine, endpoint: int) -> None:
         """A run of that engine is to have that endpoint, too. One at which nobody has ever worked becomes part of its
-        shard at once. Raises `UsageError` for any other one: that is merged once no engine works there (`merging`).
+        shard at once, and so does one that this process has taken meanwhile. Raises `UsageError` for any other one:
+        that is merged once no engine works there (`merging`).
         """
         async with self._changing:
             try:
                 seen, needs = await self.owner.look(), await self.owner.needs(anew=True)
                 [place] = [each for each in needs.places if each.endpoint == endpoint]
                 [lease] = [each for each in seen.leases if each.shard == place.shard]
+                is_idle = lease.owner == self.owner.number and lease.shard not in self._engines
                 if lease.epoch == 0:
                     await self.owner.take([lease.shard])
+                if lease.epoch == 0 or (is_idle and lease.left_at is None):
                     await self._take_in(engine, lease.shard)
             except Exception as error:
                 raise UsageError(f"endpoint {endpoint}: who serves it is unknown just now: {error}") from error

@@ -136,7 +136,7 @@ class PodHost:
 
     async def look(self) -> None:
         """Does what is to be done now. Pods that have become ready take part, and those that are gone no more. Raises
-        `UsageError` where one could not take part: it is tried again.
+        `OrchestratorError` where one could not take part: it is tried again.
         """
         if not self._is_needed(await self.keeper.leases()):
             return
@@ -157,7 +157,7 @@ class PodHost:
                 self._runs.pod_urls[run] = urls
                 try:
                     await self._join(session)
-                except UsageError as error:  # who has the endpoint of one may be unknown for now
+                except OrchestratorError as error:  # who has the endpoint of one may be unknown for now
                     self._runs.pod_urls[run], failed = before, error
                 session.wake()
         if failed is not None:

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
+from orchestrator.core.jobs.escalation_text import parse_rule
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pools.member import MemberSettings
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command_types import Action, Command, NewEndpoint, ReplyCode
@@ -23,6 +26,7 @@ from tests.simulation.world import ENDPOINT, URL
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 THERE = "https://there.example"
+OTHER = "other"
 
 
 def completing() -> Scripted:
@@ -121,6 +125,27 @@ async def test_a_run_that_several_take_on_at_once_is_served_once(tmp_path: Path)
             for _ in range(3):
                 tasks.start_soon(take_on)
         assert taken_on == [p.engine.runs.sessions[run.id]] * 3
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        RunSettings(members=(MemberSettings(ENDPOINT), MemberSettings(OTHER))),
+        RunSettings(escalate=(parse_rule(f"failed: endpoint {OTHER}"),)),
+    ],
+    ids=["of a pool", "of a rule"],
+)
+async def test_jobs_are_sent_to_where_they_may_be_though_that_was_known_before(
+    tmp_path: Path, settings: RunSettings
+) -> None:
+    """As after a moment in which another process had that endpoint: the ledger names it, and nothing is sent there."""
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        there = await p.ledger.runs.at_endpoint(p.run, OTHER)
+        await p.engine.learn()
+        assert p.session.part(there.endpoint_id) is None
+        await p.engine.host.serve(replace(p.run, settings=settings))
+        assert p.session.part(there.endpoint_id) is not None
 
 
 async def test_a_run_without_a_key_is_held_says_why_and_goes_on_when_there_is_one(tmp_path: Path) -> None:

@@ -6,6 +6,11 @@ _LEASES = "tests/conformance/test_pod_leases.py"
 _KILLS = "tests/engine/pods/test_kills.py"
 _LYING = "tests/engine/pods/test_lying_account.py"
 _RUNS = "tests/engine/pods/test_run_with_pods.py"
+_HOST = "tests/engine/pods/test_pod_host.py"
+_LATER = f"{_HOST}::test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next"
+_RELEASED = (
+    f"{_HOST}::test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_before_somebody_asks_again"
+)
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -133,6 +138,51 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             f"{_RUNS}::test_where_there_are_no_machines_it_is_asked_again_at_growing_pauses",
             "tests/core/pods/test_replacements.py::test_after_one_that_failed_there_is_a_pause_which_doubles",
+        ),
+    ),
+    Fault(
+        name="whoever comes next ends pods of a run that is served once another one is",
+        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.may_come",
+        old="return run in self.to_come",
+        new="return False",
+        tests=(_LATER,),
+    ),
+    Fault(
+        name="whoever comes next ends pods before it has looked which runs are to be served",
+        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.__init__",
+        old="self.to_come: set[int] | None = set() if endpoints.scope.is_everything else None",
+        new="self.to_come: set[int] | None = set()",
+        tests=(_LATER,),
+    ),
+    Fault(
+        name="a run is sent that was released while its account was waited for",
+        path="orchestrator/engine/hosting/run_host.py::RunHost._begin",
+        old="if session.run.id in self.runs.to_send:",
+        new="if True:",
+        tests=(_RELEASED,),
+    ),
+    Fault(
+        name="a run is sent that was released while the account of another one was waited for",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.serve_all",
+        old="if run is not None and number in to_come and number not in self.runs.sessions:",
+        new="if run is not None and number not in self.runs.sessions:",
+        tests=(_RELEASED,),
+    ),
+    Fault(
+        name="a pod that could not take part for a moment never does",
+        path="orchestrator/engine/hosting/pod_host.py::PodHost.look",
+        old="self._runs.pod_urls[run], failed = before, error",
+        new="failed = error",
+        tests=(f"{_HOST}::test_a_pod_that_cannot_take_part_for_now_takes_part_later_and_those_of_other_runs_at_once",),
+    ),
+    Fault(
+        name="a pod is an endpoint of the ledger as soon as it is asked whether it is ready",
+        path="orchestrator/engine/hosting/pod_host.py::PodHost._answers",
+        old="self._services.with_pod(run, lease.url)",
+        new="await self._ledger.runs.at_endpoint(run, lease.url)",
+        tests=(
+            "tests/api/hosting/test_pods_handed_over.py"
+            "::test_a_pod_that_is_about_to_be_ready_ends_nothing_at_those_that_are",
         ),
     ),
 )

@@ -4,6 +4,7 @@ from tests.planted.faults.fault import Fault
 
 AGAIN = "tests/api/hosting/test_joining_again.py"
 BIDS = "tests/core/ownership/test_shard_bids.py"
+ENGINES = "tests/api/hosting/test_shard_engines.py"
 DUTIES = "tests/core/ownership/test_shard_duties.py"
 LEASES = "tests/ledger/processes/test_leases.py"
 RUN_SHARE = "tests/api/hosting/test_run_share.py"
@@ -11,6 +12,8 @@ FOLDERS = "tests/api/hosting/test_pipeline_folders.py"
 AWAY = "tests/engine/flows/test_away_folder.py"
 SHARED = "tests/api/hosting/test_shared_ledger.py"
 STOPPING = "tests/api/hosting/test_stopping.py"
+HOST = "tests/engine/hosting/test_run_host.py"
+KNOWN_BEFORE = f"{HOST}::test_jobs_are_sent_to_where_they_may_be_though_that_was_known_before"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -224,5 +227,33 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             "tests/api/hosting/test_webhooks_elsewhere.py::test_one_that_comes_to_another_one_than_the_owner_counts_within_a_second_without_a_question",
         ),
+    ),
+    Fault(
+        name="a run is served by each who comes to serve it at the same moment",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.take_on",
+        old="async with self._turn:",
+        new="async with anyio.Lock():",
+        tests=(f"{HOST}::test_a_run_that_several_take_on_at_once_is_served_once",),
+    ),
+    Fault(
+        name="nothing is sent to a member of a pool that was learned of before",
+        path="orchestrator/engine/hosting/run_host.py::RunHost._reach_members",
+        old="if member not in served:",
+        new="if (run.id, member) not in self.endpoints.retries._numbers:",
+        tests=(f"{KNOWN_BEFORE}[of a pool]",),
+    ),
+    Fault(
+        name="nothing is sent to where rules lead if that was learned of before",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.reach_escalation",
+        old="if endpoint not in served:",
+        new="if (run.id, endpoint) not in self.endpoints.retries._numbers:",
+        tests=(f"{KNOWN_BEFORE}[of a rule]",),
+    ),
+    Fault(
+        name="an engine ends for an endpoint that its process has taken as a run came to have it",
+        path="orchestrator/api/hosting/shared_ledger.py::SharedLedger._join",
+        old="if lease.epoch == 0 or (is_idle and lease.left_at is None):",
+        new="if lease.epoch == 0:",
+        tests=(f"{ENGINES}::test_an_endpoint_that_a_run_comes_to_have_is_served_with_it_at_once",),
     ),
 )

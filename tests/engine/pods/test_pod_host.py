@@ -1,4 +1,4 @@
-"""An account that takes long to answer holds up the run that waits for it, and nothing else.
+"""Runs with pods beside others: what one waits for is no other's, and what fails is tried again.
 
 Time is that of `tests.simulation`.
 """
@@ -9,14 +9,18 @@ from pathlib import Path
 
 import anyio
 import httpx
+import pytest
 
 from orchestrator.api.foreground.serve import serve
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.lanes.via import Via
-from orchestrator.engine.engine import engine_in
+from orchestrator.engine.engine import Engine, engine_in
+from orchestrator.engine.hosting.pod_host import PodHost
 from orchestrator.engine.hosting.run_registry import UNDECIDED_US
+from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.process.engine_process import EngineProcess, open_process
 from orchestrator.engine.runtime.scope import Scope
+from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.input_rows import packed_rows
@@ -28,7 +32,7 @@ from tests.engine.rows import rows
 from tests.simulation.database import async_creator
 from tests.simulation.world import URL
 
-JOBS = 10
+JOBS = 6
 SETTINGS = RunSettings(via=Via.HTTP, path="/work", pods=1, pod_template=TEMPLATE, queue_depth=1)
 UNDECIDED_S = UNDECIDED_US / SECOND_US
 SLOW_S = 25.0
@@ -43,6 +47,20 @@ async def a_run(ledger: Ledger, name: str) -> Run:
     await ledger.runs.intakes.accept(intake)
     [found] = await ledger.runs.all([run.id])
     return found
+
+
+@asynccontextmanager
+async def at_work(process: EngineProcess, runs: Sequence[Run]) -> AsyncIterator[Engine]:
+    """An engine that works on these, and then leaves them to another one."""
+    there = {run.endpoint_id for run in (*runs, *await process.ledger.runs.elsewhere())}
+    async with engine_in(process, Scope(there, is_keeper=True)) as engine:
+        await engine.runs.learn_settings()
+        async with engine.working():
+            await engine.collect()
+            await engine.keep_up()
+            yield engine
+            engine.stop(is_succeeded=True)
+            await anyio.sleep_forever()
 
 
 async def until_done(ledger: Ledger, runs: Sequence[Run], number: int = JOBS) -> None:
@@ -92,12 +110,14 @@ def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_be
     place.world(main)
 
 
+@pytest.mark.slow
 def test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next(tmp_path: Path) -> None:
     place = Workplace(tmp_path, execution_s=20)
 
-    async def slow(request: httpx.Request) -> None:
+    async def slow(request: httpx.Request) -> httpx.Response | None:
         if is_template_list(request):
             await anyio.sleep(SLOW_S)
+        return None
 
     async def main() -> None:
         async with open_process(tmp_path / "db", CONNECTION, place.dependencies, place.console) as process:
@@ -111,17 +131,35 @@ def test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next(tmp_path:
                 await until_done(process.ledger, runs)
             assert len(await process.ledger.runs.pod_leases.all()) == len(runs)
 
-    @asynccontextmanager
-    async def at_work(process: EngineProcess, runs: Sequence[Run]) -> AsyncIterator[None]:
-        """An engine that works on these, and then leaves them to another one."""
-        there = {run.endpoint_id for run in (*runs, *await process.ledger.runs.elsewhere())}
-        async with engine_in(process, Scope(there, is_keeper=True)) as engine:
-            await engine.runs.learn_settings()
-            async with engine.working():
-                await engine.collect()
-                await engine.keep_up()
-                yield
-                engine.stop(is_succeeded=True)
-                await anyio.sleep_forever()
+    place.world(main)
+
+
+def test_a_pod_that_cannot_take_part_for_now_takes_part_later_and_those_of_other_runs_at_once(tmp_path: Path) -> None:
+    place = Workplace(tmp_path, execution_s=20)
+    joined: list[str] = []
+
+    async def join(session: RunSession) -> None:
+        joined.append(session.run.name)
+        if joined == ["first"]:
+            raise UsageError("who serves it is unknown just now")
+
+    async def main() -> None:
+        async with open_process(tmp_path / "db", CONNECTION, place.dependencies, place.console) as process:
+            runs = [await a_run(process.ledger, name) for name in ("first", "second")]
+            async with at_work(process, runs) as engine:
+                await until_done(process.ledger, runs, 1)
+                engine.runs.pod_urls.clear()
+                pods = PodHost(
+                    ledger=process.ledger,
+                    runs=engine.runs,
+                    services=process.services,
+                    dependencies=place.dependencies,
+                    console=place.console,
+                    join=join,
+                )
+                with pytest.raises(UsageError, match="unknown just now"):
+                    await pods.look()
+                await pods.look()
+                assert joined == ["first", "second", "first"]
 
     place.world(main)
