@@ -163,7 +163,7 @@ class RunHost:
         """Serves every run in the scope of which something is left that nobody has released, as far as it does not."""
         wanted = await self.ledger.runs.releases.to_serve(self.endpoints.scope.endpoints)
         is_served = self.runs.sessions.keys() | self.runs.unservable.keys()
-        to_come = self.runs.to_come = {number for number in wanted if number not in is_served}
+        to_come = self.runs.wanted.to_come = {number for number in wanted if number not in is_served}
         for number in sorted(to_come):
             run = await self._run(number)  # as it is by now: it may have waited until an account answered another one
             if run is not None and number in to_come and number not in self.runs.sessions:
@@ -188,7 +188,7 @@ class RunHost:
         after this has returned.
         """
         self.runs.settings_of[run.id] = run.settings
-        self.runs.to_send.add(run.id)
+        self.runs.wanted.to_send.add(run.id)
         session = self.runs.sessions.get(run.id)
         try:
             if session is None:
@@ -203,13 +203,13 @@ class RunHost:
             else:
                 await self._begin(session)
         except UsageError as error:
-            return self.hold(run, error) if run.id in self.runs.to_send else error.message
+            return self.hold(run, error) if run.id in self.runs.wanted.to_send else error.message
         return None
 
     async def _begin(self, session: RunSession) -> None:
         await self._equip(session.run)
         self.runs.unservable.pop(session.run.id, None)
-        if session.run.id in self.runs.to_send:  # nobody has released it while its account was waited for
+        if session.run.id in self.runs.wanted.to_send:  # nobody has released it while its account was waited for
             await session.send()
 
     def hold(self, run: Run, error: OrchestratorError) -> str:

@@ -42,6 +42,30 @@ class UnservableRun(NamedTuple):
     why: str
 
 
+class WantedRuns:
+    """Which runs an engine is about to serve, and which it is to send. Where it `is_to_look` which are to be served,
+    it may be any until it has looked, and any in all cases until `decided_at`.
+    """
+
+    def __init__(self, *, is_to_look: bool, decided_at: int) -> None:
+        self._decided_at = decided_at
+        self.to_come: set[int] | None = None if is_to_look else set()
+        """The runs that are about to be served, once those before them are; None: it has not looked yet."""
+
+        self.to_send: set[int] = set()
+        """The runs that were asked to be sent, and to be released not since."""
+
+    def may_come(self, run: int, now: int) -> bool:
+        """Whether `run` may be about to be served."""
+        return self.to_come is None or now < self._decided_at or run in self.to_come
+
+    def release(self, run: int) -> None:
+        """Nobody wants it any more."""
+        self.to_send.discard(run)
+        if self.to_come is not None:
+            self.to_come.discard(run)
+
+
 class RunRegistry:
     """Those that are served have a session; those that are only collected for have `endpoints`; the others neither."""
 
@@ -83,13 +107,7 @@ class RunRegistry:
         self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 
-        self.to_come: set[int] | None = set() if endpoints.scope.is_everything else None
-        """The runs that are about to be served, once those before them are; None: nobody has looked yet which."""
-
-        self._began_at = ledger.now()
-        self.to_send: set[int] = set()
-        """The runs that were asked to be sent, and to be released not since."""
-
+        self.wanted = WantedRuns(is_to_look=not endpoints.scope.is_everything, decided_at=ledger.now() + UNDECIDED_US)
         self.workers: dict[int, WorkersNow] = {}
         """How the workers stand that follow what runs need, by the numbers of their endpoints."""
 
@@ -274,16 +292,12 @@ class RunRegistry:
 
     def may_come(self, run: int) -> bool:
         """Whether `run`, which is not served, may be about to be."""
-        if self.to_come is None or self._ledger.now() < self._began_at + UNDECIDED_US:
-            return True
-        return run in self.to_come
+        return self.wanted.may_come(run, self._ledger.now())
 
     def release(self, run: int) -> None:
         """Nobody wants `run` sent any more, also where it is about to be."""
         self.unservable.pop(run, None)
-        self.to_send.discard(run)
-        if self.to_come is not None:
-            self.to_come.discard(run)
+        self.wanted.release(run)
 
     def forget(self, run: int) -> None:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""

@@ -133,7 +133,6 @@ async def test_a_run_that_several_take_on_at_once_is_served_once(tmp_path: Path)
         RunSettings(members=(MemberSettings(ENDPOINT), MemberSettings(OTHER))),
         RunSettings(escalate=(parse_rule(f"failed: endpoint {OTHER}"),)),
     ],
-    ids=["of a pool", "of a rule"],
 )
 async def test_jobs_are_sent_to_where_they_may_be_though_that_was_known_before(
     tmp_path: Path, settings: RunSettings

@@ -6,6 +6,7 @@ _LEASES = "tests/conformance/test_pod_leases.py"
 _KILLS = "tests/engine/pods/test_kills.py"
 _LYING = "tests/engine/pods/test_lying_account.py"
 _RUNS = "tests/engine/pods/test_run_with_pods.py"
+_HANDED_OVER = "tests/api/hosting/test_pods_handed_over.py"
 _HOST = "tests/engine/pods/test_pod_host.py"
 _LATER = f"{_HOST}::test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next"
 _RELEASED = (
@@ -142,22 +143,22 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="whoever comes next ends pods of a run that is served once another one is",
-        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.may_come",
-        old="return run in self.to_come",
-        new="return False",
+        path="orchestrator/engine/hosting/run_registry.py::WantedRuns.may_come",
+        old="return self.to_come is None or now < self._decided_at or run in self.to_come",
+        new="return self.to_come is None or now < self._decided_at",
         tests=(_LATER,),
     ),
     Fault(
         name="whoever comes next ends pods before it has looked which runs are to be served",
-        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.__init__",
-        old="self.to_come: set[int] | None = set() if endpoints.scope.is_everything else None",
+        path="orchestrator/engine/hosting/run_registry.py::WantedRuns.__init__",
+        old="self.to_come: set[int] | None = None if is_to_look else set()",
         new="self.to_come: set[int] | None = set()",
         tests=(_LATER,),
     ),
     Fault(
         name="a run is sent that was released while its account was waited for",
         path="orchestrator/engine/hosting/run_host.py::RunHost._begin",
-        old="if session.run.id in self.runs.to_send:",
+        old="if session.run.id in self.runs.wanted.to_send:",
         new="if True:",
         tests=(_RELEASED,),
     ),
@@ -180,9 +181,6 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/pod_host.py::PodHost._answers",
         old="self._services.with_pod(run, lease.url)",
         new="await self._ledger.runs.at_endpoint(run, lease.url)",
-        tests=(
-            "tests/api/hosting/test_pods_handed_over.py"
-            "::test_a_pod_that_is_about_to_be_ready_ends_nothing_at_those_that_are",
-        ),
+        tests=(f"{_HANDED_OVER}::test_a_pod_that_is_about_to_be_ready_ends_nothing_at_those_that_are",),
     ),
 )

@@ -12,6 +12,7 @@ FOLDERS = "tests/api/hosting/test_pipeline_folders.py"
 AWAY = "tests/engine/flows/test_away_folder.py"
 SHARED = "tests/api/hosting/test_shared_ledger.py"
 STOPPING = "tests/api/hosting/test_stopping.py"
+ENGINES = "tests/api/hosting/test_shard_engines.py"
 HOST = "tests/engine/hosting/test_run_host.py"
 KNOWN_BEFORE = f"{HOST}::test_jobs_are_sent_to_where_they_may_be_though_that_was_known_before"
 
@@ -240,14 +241,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/run_host.py::RunHost._reach_members",
         old="if member not in served:",
         new="if (run.id, member) not in self.endpoints.retries._numbers:",
-        tests=(f"{KNOWN_BEFORE}[of a pool]",),
+        tests=(KNOWN_BEFORE,),
     ),
     Fault(
         name="nothing is sent to where rules lead if that was learned of before",
         path="orchestrator/engine/hosting/run_host.py::RunHost.reach_escalation",
         old="if endpoint not in served:",
         new="if (run.id, endpoint) not in self.endpoints.retries._numbers:",
-        tests=(f"{KNOWN_BEFORE}[of a rule]",),
+        tests=(KNOWN_BEFORE,),
     ),
     Fault(
         name="an engine ends for an endpoint that its process has taken as a run came to have it",
