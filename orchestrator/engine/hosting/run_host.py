@@ -91,12 +91,12 @@ class RunHost:
         self.endpoints.validators.load(self.runs.settings_of.get(run.id, run.settings))
         with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
             async with self._turn:
-                session = self.runs.sessions.get(run.id)
-                if session is None:
+                known = self.runs.sessions.get(run.id)
+                if known is None:
                     await self.reach(run)
-                    session = await self.runs.open_session(
-                        run, control=self.control, taking=self.groups.taking, said=self._said
-                    )
+                session = known or await self.runs.open_session(
+                    run, control=self.control, taking=self.groups.taking, said=self._said
+                )
         for there in await self.ledger.runs.elsewhere([run.id]):
             await self.reach(there)
             await self.runs.extend(session, there)
