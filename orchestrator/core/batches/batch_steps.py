@@ -24,8 +24,8 @@ class BatchFacts(msgspec.Struct, frozen=True, kw_only=True):
     pending: int = 0
     """How many were claimed for it of which nobody knows whether they are in it."""
 
-    in_doubt_since: int = 0
-    """Since when nobody waits for the answer to their append any more."""
+    settle_at: int = 0
+    """When it is to be found out."""
 
     unsettled: int = 0
     """How many of its rows are outstanding."""
@@ -148,8 +148,7 @@ def _of_draft(batch: BatchRecord, facts: BatchFacts, terms: BatchTerms, now: int
     if facts.unwanted is not None:
         return Drop(facts.unwanted)
     if facts.pending:
-        settle_at = facts.in_doubt_since + SETTLE_US
-        return Settle() if now >= settle_at else WaitUntil(settle_at)
+        return Settle() if now >= facts.settle_at else WaitUntil(facts.settle_at)
     room = terms.rows_max - facts.rows
     more_at = facts.more_at
     if facts.is_on_hold:

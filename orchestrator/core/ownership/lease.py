@@ -20,6 +20,8 @@ LATE_US_MAX: Final = 30 * SECOND_US
 """What an owner handed to the network as the last may arrive so long after another process has taken its place: then
 the system has given it up."""
 
+SETTLED_US_MIN: Final = 2 * LATE_US_MAX
+"""What a process left that did not let go of the ledger is not settled sooner: its requests may still arrive."""
 
 GONE_US: Final = LATE_US_MAX + 60 * SECOND_US
 """So long after its death nothing of a process is under way any more, nor does a usual limit count it."""

@@ -121,7 +121,7 @@ class Appends:
             if not isinstance(outcome, BatchRefused):
                 await self.drafts.give_back([job for job, _ in made[n + 1 :]])
                 break
-        if added and found.batch.stage is BatchStage.DRAFT and not found.in_doubt_since:
+        if added and found.batch.stage is BatchStage.DRAFT and not found.settle_at:
             await self._name_by_place(found, added, sent_at)
 
     async def _append(self, found: OpenBatch, made: Sequence[tuple[Job, bytes]]) -> BatchChange:
@@ -141,7 +141,7 @@ class Appends:
         now = self.endpoint.clock.now()
         match outcome:
             case Uncertain():
-                found.in_doubt_since = now
+                found.doubt(now)
             case Gone():
                 await self.drafts.gone(found)
             case BatchRefused(reason=reason):
@@ -160,7 +160,8 @@ class Appends:
         behind = 0 if len(known) <= SHOWN_BY else len(known)
         listed = await self._listed(found, behind)
         if listed is None:
-            found.in_doubt_since = found.in_doubt_since or self.endpoint.clock.now()
+            if not found.settle_at:
+                found.doubt(self.endpoint.clock.now())
             return
         matched = what_is_in(known[: len(known) - behind], listed, pending=len(jobs), is_by_place=True)
         if isinstance(matched, Mixed):
@@ -214,6 +215,9 @@ class Appends:
             if listed is None:
                 return
             known = await batches.ids(found.batch.id)
+            if len(listed) < len(known) + len(left) and self.endpoint.clock.now() < found.late_until:
+                found.settle_at = found.late_until
+                return
             matched = what_is_in(known, listed, pending=len(left), is_by_place=found.batch.is_by_place)
             if isinstance(matched, Mixed):
                 await self.drafts.drop(found, matched.why)
@@ -222,7 +226,7 @@ class Appends:
             if there:
                 await self._named(found, there, matched.ids, there[0].sent_at or 0)
             await self.drafts.give_back(left[len(there) :])
-        found.in_doubt_since = 0
+        found.settle_at = 0
 
 
 def _let_through(run: RunSender, claimed: int) -> int:

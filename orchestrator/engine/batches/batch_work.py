@@ -39,7 +39,9 @@ ON_HOLD_S: Final = 5.0
 
 
 class BatchWork:
-    """Of one endpoint. `turns` has the runs that send there; `task_pool` is where requests in flight live."""
+    """Of one endpoint. `turns` has the runs that send there; `task_pool` is where requests in flight live.
+    `is_successor`: a process before did not let go, so what it was adding to drafts arrives later still.
+    """
 
     def __init__(
         self,
@@ -49,12 +51,14 @@ class BatchWork:
         task_pool: TaskPool,
         validators: ValidationPool,
         turns: ClaimTurns,
+        is_successor: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._turns = turns
+        self._is_successor = is_successor
         self._steps = StepWork(endpoint=endpoint, ledger=ledger, task_pool=task_pool, validators=validators)
         self._by_run = ByRun(endpoint=endpoint, ledger=ledger)
         self._open: dict[int, OpenBatch] = {}
@@ -93,10 +97,12 @@ class BatchWork:
         """Goes on until cancelled, first with the batches that an earlier process has left."""
         now = self._clock.now()
         for batch in await self._ledger.runs.batches.open_at(self._endpoint.id):
-            self._open[batch.id] = OpenBatch(batch=batch, added_at=now)
+            found = self._open[batch.id] = OpenBatch(batch=batch, added_at=now)
             for job in await self._ledger.runs.batches.rows(batch.id):
                 if job.remote_id is not None:
                     self._endpoint.remote_ids.give(job.remote_id, job.id)
+                else:
+                    found.doubt_left(now, is_successor=self._is_successor)
         for run in {found.batch.run for found in self._open.values()}:
             for batch in await self._ledger.runs.batches.of_run(run):
                 self._note_end(batch)

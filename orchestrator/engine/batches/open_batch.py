@@ -3,9 +3,10 @@
 import msgspec
 
 from orchestrator.core.batches.batch_record import BatchRecord, BatchStage
-from orchestrator.core.batches.batch_steps import ASK_US_MIN, BatchFacts
+from orchestrator.core.batches.batch_steps import ASK_US_MIN, SETTLE_US, BatchFacts
 from orchestrator.core.batches.why import Why
 from orchestrator.core.jobs.retry import backoff_or_asked_us
+from orchestrator.core.ownership.lease import SETTLED_US_MIN
 from orchestrator.core.service.batches import ServiceBatch
 from orchestrator.ledger.runs.batches import RowCounts
 
@@ -30,7 +31,10 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
     none_before: int = 0
     """No row that can be added is due before."""
 
-    in_doubt_since: int = 0
+    settle_at: int = 0
+    late_until: int = 0
+    """Until when rows may arrive that an earlier process was adding."""
+
     state: ServiceBatch | None = None
     """How it stands, as the service said last."""
 
@@ -63,7 +67,7 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
         return BatchFacts(
             rows=self.counts.named,
             pending=self.counts.pending,
-            in_doubt_since=self.in_doubt_since,
+            settle_at=self.settle_at,
             unsettled=self.counts.unsettled,
             more_at=more_at,
             is_on_hold=is_on_hold,
@@ -83,6 +87,14 @@ class OpenBatch(msgspec.Struct, kw_only=True, eq=False):
         self.quiet = 0 if is_news else self.quiet + 1
         self.state, self.asked_at, self.gone_at, self.troubles = said, now, None, 0
         return is_news
+
+    def doubt(self, now: int) -> None:
+        """Nobody waits any more for the answer to an append."""
+        self.settle_at = now + SETTLE_US
+
+    def doubt_left(self, now: int, *, is_successor: bool) -> None:
+        """An earlier process was adding rows; `is_successor`: it did not let go, so they may arrive later still."""
+        self.late_until = now + (SETTLED_US_MIN if is_successor else SETTLE_US)
 
     def ask_soon(self, now: int) -> None:
         """It is to be known how it stands now."""

@@ -132,6 +132,7 @@ class EndpointRegistry:
             task_pool=task_pool,
             validators=self.validators,
             turns=dispatcher.turns,
+            is_successor=self.scope.is_successor,
         )
         for on_steps in (
             endpoint.runs.on_steps,

@@ -21,7 +21,6 @@ from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
 from orchestrator.core.jobs.transition_type import Transition
-from orchestrator.core.ownership.lease import LATE_US_MAX
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -42,9 +41,6 @@ _GONE: Final[Mapping[Absence, FailureClass | None]] = {
 }
 
 log = logging.getLogger(__name__)
-
-SETTLED_US_MIN: Final = 2 * LATE_US_MAX
-"""What a process left that did not let go of the ledger is not settled sooner: its requests may still arrive."""
 
 
 class Duty:

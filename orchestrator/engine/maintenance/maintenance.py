@@ -6,12 +6,13 @@ from typing import Final
 
 import anyio
 
+from orchestrator.core.ownership.lease import SETTLED_US_MIN
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S
 from orchestrator.engine.maintenance.canceller import Canceller
-from orchestrator.engine.maintenance.janitor import SETTLED_US_MIN, Duty, Janitor
+from orchestrator.engine.maintenance.janitor import Duty, Janitor
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.engine.maintenance.reconciler import Reconciler
 from orchestrator.engine.maintenance.sampler import Sampler

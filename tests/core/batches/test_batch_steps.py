@@ -7,7 +7,6 @@ from orchestrator.core.batches.batch_record import ENDED, BatchRecord, BatchStag
 from orchestrator.core.batches.batch_steps import (
     ASK_US_MAX,
     ASK_US_MIN,
-    SETTLE_US,
     Append,
     AskState,
     BatchFacts,
@@ -64,8 +63,8 @@ def said(status: str = "FINALIZED", completed: int = 0, failed: int = 0) -> Serv
         (BatchFacts(rows=7, more_at=None, is_on_hold=True), WaitUntil(NOW + TERMS.wait_us)),
         (BatchFacts(rows=7, more_at=NOW, unwanted=Why.CANCELLED), Drop(Why.CANCELLED)),
         (BatchFacts(rows=7, pending=2, unwanted=Why.LATE), Drop(Why.LATE)),
-        (BatchFacts(rows=7, pending=2, in_doubt_since=NOW - SETTLE_US), Settle()),
-        (BatchFacts(rows=7, pending=2, in_doubt_since=NOW - SETTLE_US + 1, more_at=NOW), WaitUntil(NOW + 1)),
+        (BatchFacts(rows=7, pending=2, settle_at=NOW), Settle()),
+        (BatchFacts(rows=7, pending=2, settle_at=NOW + 1, more_at=NOW), WaitUntil(NOW + 1)),
     ],
 )
 def test_a_draft_takes_rows_until_it_is_full_or_none_come_or_it_has_waited(facts: BatchFacts, found: Step) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import anyio
 import httpx
 
 from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
@@ -13,6 +14,7 @@ from orchestrator.core.lanes.via import Via
 from orchestrator.emulator.batches.batch_records import BatchStatus
 from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.errors import Unanswered
+from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
@@ -20,7 +22,8 @@ from tests.simulation.world import ENDPOINT, SimulatedService
 
 BATCH = RunSettings(via=Via.BATCH)
 
-Lost = Literal["request", "answer"]
+Lost = Literal["request", "answer", "late"]
+"""A request that is late is under way while its process lives."""
 
 
 class Call(NamedTuple):
@@ -48,6 +51,7 @@ class Lossy(httpx.AsyncBaseTransport):
         self._inner = inner
         self._lose = lose
         self.asked = Counter[str]()
+        self.late: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         kind = kind_of(request)
@@ -57,6 +61,9 @@ class Lossy(httpx.AsyncBaseTransport):
         lost = self._lose(Call(kind, self.asked[kind]))
         if lost == "request":
             raise Unanswered("cut before it arrived")
+        if lost == "late":
+            self.late.append(request)
+            await anyio.sleep_forever()
         response = await self._inner.handle_async_request(request)
         if lost == "answer":
             raise Unanswered("cut before it was answered")
@@ -69,6 +76,7 @@ class Batched(NamedTuple):
     p: Process
     service: SimulatedService
     asked: Counter[str]
+    late: list[httpx.Request]
 
     async def stages(self) -> list[str]:
         return [batch.stage.value for batch in await self.p.ledger.runs.batches.of_run(self.p.run.id)]
@@ -98,6 +106,8 @@ async def batched(
     service: SimulatedService | None = None,
     clock: VirtualClock | None = None,
     breaker: BreakerRules = OFF,
+    server: str | None = None,
+    here: ThisProcess | None = None,
     **more: Any,
 ) -> AsyncIterator[Batched]:
     """The process has begun."""
@@ -106,10 +116,19 @@ async def batched(
     transport = Lossy(service.transport(), lose)
     async with (
         service.serving(),
-        process(folder / "db", transport, clock=clock, jobs=rows, settings=settings, breaker=breaker) as p,
+        process(
+            folder / "db",
+            transport,
+            clock=clock,
+            jobs=rows,
+            settings=settings,
+            breaker=breaker,
+            server=server,
+            here=here,
+        ) as p,
     ):
         await p.begin()
-        yield Batched(p, service, transport.asked)
+        yield Batched(p, service, transport.asked, transport.late)
 
 
 def once(kind: str, n: int, lost: Lost) -> Callable[[Call], Lost | None]:

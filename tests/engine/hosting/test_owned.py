@@ -12,8 +12,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
-from orchestrator.core.ownership.lease import LATE_US_MAX, TRUST_US
-from orchestrator.engine.maintenance.janitor import SETTLED_US_MIN
+from orchestrator.core.ownership.lease import LATE_US_MAX, SETTLED_US_MIN, TRUST_US
 from orchestrator.errors import DeposedError, leading
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.processes.processes import ProcessName

@@ -11,6 +11,7 @@ ENDS = "tests/engine/batches/test_ends.py::"
 WORK = "tests/engine/batches/test_batch_work.py::"
 EPISODES = "tests/engine/flows/test_run_episodes.py::"
 HIDDEN = "tests/engine/batches/test_hidden_endpoint.py::"
+LEFT = "tests/engine/batches/test_left_drafts.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -71,6 +72,20 @@ FAULTS: tuple[Fault, ...] = (
         old=("return Matched(tuple(new)) if pending == 1 or len(known) >= PROVEN_BY else Mixed(Why.UNTOLD)"),
         new="return Matched(tuple(new))",
         tests=(LOST + "test_before_that_the_draft_is_dropped_unpaid_and_its_rows_go_into_another_one",),
+    ),
+    Fault(
+        name="what a process that is gone was adding to a draft is taken for lost before it may have arrived",
+        path="orchestrator/engine/batches/appends.py::Appends.settle",
+        old="if len(listed) < len(known) + len(left) and self.endpoint.clock.now() < found.late_until:",
+        new="if False:",
+        tests=(LEFT + "test_what_a_killed_process_was_adding_may_arrive_before_it_is_taken_for_lost",),
+    ),
+    Fault(
+        name="what a deposed process was adding to a draft is taken for lost as soon as where one let go",
+        path="orchestrator/engine/batches/open_batch.py::OpenBatch.doubt_left",
+        old="self.late_until = now + (SETTLED_US_MIN if is_successor else SETTLE_US)",
+        new="self.late_until = now + SETTLE_US",
+        tests=(LEFT + "test_what_a_deposed_one_was_adding_may_arrive_as_late_as_anything_of_it",),
     ),
     Fault(
         name="a batch is taken for gone while its endpoint is unknown",
