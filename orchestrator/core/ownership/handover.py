@@ -33,13 +33,17 @@ class EndpointsLeft:
         self._found: dict[int, EndpointLeft] = {}
         self._left: dict[int, EndpointLeft] = {}
 
-    def find(self, texts: Iterable[str | None]) -> None:
-        """Takes up what owners before have left, but for what a program of another version says in another way."""
-        for text in texts:
-            if text is not None:
-                with suppress(msgspec.DecodeError):
-                    self.forget(text)  # it may not have heard that it had given them
-                    self._found |= msgspec.json.decode(text, type=dict[int, EndpointLeft])
+    def find(self, endpoints: Iterable[int], text: str | None) -> None:
+        """Takes up what the owner before has left of `endpoints` in `text`, but for what a program of another version
+        says in another way. What was known of them is no news: another owner may have been there, also one that has
+        left nothing, and this process may not have heard that it had given them.
+        """
+        for endpoint in endpoints:
+            self._found.pop(endpoint, None)
+            self._left.pop(endpoint, None)
+        if text is not None:
+            with suppress(msgspec.DecodeError):
+                self._found |= msgspec.json.decode(text, type=dict[int, EndpointLeft])
 
     def of(self, endpoint: int) -> EndpointLeft | None:
         """How `endpoint` was left by whoever worked there, of this process or of another; None where nobody has told.

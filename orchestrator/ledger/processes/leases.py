@@ -60,7 +60,8 @@ WITH {me}, alone AS (
 )
 UPDATE leases SET owner = me.id, epoch = epoch + 1, wanted_by = NULL, taken_at = {now}, handover = NULL
 FROM me, free WHERE leases.shard = free.shard
-RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left, free.handover
+RETURNING leases.shard, epoch, left_at IS NOT NULL AS was_left, free.handover,
+  ARRAY(SELECT endpoints.id FROM endpoints WHERE {its_shard} = leases.shard ORDER BY endpoints.id)
 """)
 _GIVE: Final = statement_of("""
 UPDATE leases SET owner = NULL, left_at = CASE WHEN $5 THEN NULL ELSE left_at END, handover = {handed_over}
@@ -99,6 +100,9 @@ class TakenShard(msgspec.Struct, frozen=True):
 
     handover: str | None = None
     """What an owner that let go has left of its endpoints to whoever takes it; see `core.ownership.handover`."""
+
+    endpoints: tuple[int, ...] = ()
+    """Those, as it is taken."""
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +199,11 @@ class Leases:
         another process has the whole ledger, or a newer program has brought it to another schema.
         """
         rows = await self._driver.fetch(_TAKE, process.id, process.mark, list(shards))
-        return sorted((TakenShard(*row) for row in rows), key=lambda taken: taken.shard)
+        found = [
+            TakenShard(shard, epoch, was_left, handover, tuple(endpoints))
+            for shard, epoch, was_left, handover, endpoints in rows
+        ]
+        return sorted(found, key=lambda taken: taken.shard)
 
     async def give(
         self, process: ProcessNumber, taken: TakenShard, *, is_settled: bool, handover: str = "{}"

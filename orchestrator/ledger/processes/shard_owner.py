@@ -128,8 +128,9 @@ class ShardOwner:
                 if (found := await asked.leases.schema()) == RETIRED:
                     raise retired_error(self._membership.name, await asked.leases.copied_to())
                 refuse_unknown(self._membership.name, found)
-        self.endpoints_left.find(each.handover for each in taken)
-        self._has([*self._since, *(msgspec.structs.replace(each, handover=None) for each in taken)])
+        for each in taken:
+            self.endpoints_left.find(each.endpoints, each.handover)
+        self._has([*self._since, *(msgspec.structs.replace(each, handover=None, endpoints=()) for each in taken)])
 
     async def give(self, taken: TakenShard) -> None:
         """Lets go of one, in which nothing of this process goes on any more. Raises what the driver does."""

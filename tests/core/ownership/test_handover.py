@@ -16,7 +16,8 @@ def test_it_comes_back_as_it_was_left_of_all_endpoints_and_once() -> None:
     one, other, successor = EndpointsLeft(), EndpointsLeft(), EndpointsLeft()
     one.leave(3, left_by(pacer))
     other.leave(4, left_by(fresh))
-    successor.find([one.text, None, other.text])
+    successor.find([3], one.text)
+    successor.find([4, 5], other.text)
     assert [successor.of(number) for number in (3, 4, 5)] == [left_by(pacer), left_by(fresh), None]
     assert successor.of(3) is None
 
@@ -24,14 +25,15 @@ def test_it_comes_back_as_it_was_left_of_all_endpoints_and_once() -> None:
 def test_what_was_left_by_another_version_counts_as_nothing() -> None:
     one, successor = EndpointsLeft(), EndpointsLeft()
     one.leave(3, left_by(Pacer(Limit(100, 10))))
-    successor.find(['{"4":{"limits":7}}', one.text, '{"5":'])
+    for endpoint, text in ((4, '{"4":{"limits":7}}'), (3, one.text), (5, '{"5":')):
+        successor.find([endpoint], text)
     assert [successor.of(number) is None for number in (3, 4, 5)] == [False, True, True]
 
 
 def test_who_goes_on_in_the_same_process_goes_on_as_it_was_left_last() -> None:
     before, own = EndpointsLeft(), EndpointsLeft()
     before.leave(3, left_by(Pacer(Limit(100, 10))))
-    own.find([before.text])
+    own.find([3], before.text)
     own.leave(3, left_by(Pacer(Limit(10, 10))))
     assert own.of(3) == left_by(Pacer(Limit(10, 10)))
     assert own.text == "{}"
@@ -53,5 +55,16 @@ def test_whoever_did_not_hear_that_it_gave_one_goes_on_by_what_comes_with_it() -
     for endpoint in (3, 4):
         own.leave(endpoint, left_by(Pacer(Limit(100, 10))))
     between.leave(3, left_by(Pacer(Limit(10, 10))))
-    own.find([between.text, of_another_version])
+    own.find([3], between.text)
+    own.find([4], of_another_version)
     assert [own.of(endpoint) for endpoint in (3, 4)] == [left_by(Pacer(Limit(10, 10))), None]
+
+
+def test_what_was_known_of_an_endpoint_is_no_news_once_its_owner_between_has_left_nothing() -> None:
+    own, before = EndpointsLeft(), EndpointsLeft()
+    before.leave(3, left_by(Pacer(Limit(100, 10))))
+    own.find([3], before.text)
+    for endpoint in (4, 5):
+        own.leave(endpoint, left_by(Pacer(Limit(100, 10))))
+    own.find([3, 4], None)
+    assert [own.of(endpoint) is None for endpoint in (3, 4, 5)] == [True, True, False]

@@ -63,9 +63,9 @@ async def test_whoever_takes_a_shard_has_it_and_another_one_may_have_another(con
 
     assert await leases.take(first, [1, KEEPERS]) == [
         TakenShard(0, 1, was_left=False),
-        TakenShard(1, 1, was_left=False),
+        TakenShard(1, 1, was_left=False, endpoints=(1, 3)),
     ]
-    assert await leases.take(second, [0, 1, 2]) == [TakenShard(2, 1, was_left=False)]
+    assert await leases.take(second, [0, 1, 2]) == [TakenShard(2, 1, was_left=False, endpoints=(2,))]
 
     assert {shard: lease.owner for shard, lease in (await by_shard(leases)).items()} == {
         0: first.id,
@@ -103,7 +103,7 @@ async def test_one_that_is_let_go_of_is_anybodys_under_another_epoch_and_a_late_
     assert await leases.give(first, before, is_settled=True)
     [after] = await leases.take(first, [1, 2])
 
-    assert after == TakenShard(1, 2, was_left=False)
+    assert after == TakenShard(1, 2, was_left=False, endpoints=(1, 3))
     assert not await leases.give(first, before, is_settled=True), "once more, late"
     assert {lease.owner for shard, lease in (await by_shard(leases)).items() if shard in {1, kept.shard}} == {first.id}
 
@@ -132,7 +132,10 @@ async def test_what_a_dead_one_has_left_is_told_until_nothing_of_it_can_be_under
     assert one.was_left
     await leases.give(number, one, is_settled=False)
     await leases.give(number, two, is_settled=True)
-    assert await leases.take(number, [1, 2]) == [TakenShard(1, 3, was_left=True), TakenShard(2, 3, was_left=False)]
+    assert await leases.take(number, [1, 2]) == [
+        TakenShard(1, 3, was_left=True, endpoints=(1, 3)),
+        TakenShard(2, 3, was_left=False, endpoints=(2,)),
+    ]
     await Processes(other).leave(number, settled=[keepers.shard])
     assert {shard: lease.left_at is None for shard, lease in (await by_shard(leases)).items()} == {
         0: True,

@@ -14,6 +14,7 @@ from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
+from orchestrator.ledger.processes.processes import Processes
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
@@ -207,6 +208,24 @@ async def test_what_is_left_is_told_of_no_shard_whose_owner_between_has_left_not
             await second.take([1])
             assert second.endpoints_left.of(1) == EndpointLeft(1, {})
         await first.take([1])
+        assert first.endpoints_left.of(1) is None
+
+
+async def test_how_one_was_left_that_an_owner_between_had_who_is_dead_is_news_of_nobody(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first:
+        await first.look()
+        await first.take([1])
+        first.endpoints_left.leave(1, EndpointLeft(1, {}))
+        [taken] = first.shards
+        leases, left = Leases(driver), first.endpoints_left.text
+        await leases.give(first._membership.number, taken, is_settled=True, handover=left)
+        await first.look()  # so it learns that the word was heard whose answer was lost
+        between = await joins(driver, SECOND)
+        await leases.take(between, [1])
+        [dead] = [process for process in await present(driver) if process.id == between.id]
+        assert await Processes(driver).declare_dead(dead)
+        await first.take([1])
+        assert numbers(first) == [1]
         assert first.endpoints_left.of(1) is None
 
 

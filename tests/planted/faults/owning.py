@@ -320,9 +320,16 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a process did not hear that it had given is told of as if it had it still",
         path="orchestrator/core/ownership/handover.py::EndpointsLeft.find",
-        old="self.forget(text)  # it may not have heard that it had given them",
+        old="self._left.pop(endpoint, None)",
         new="pass",
         tests=(f"{HANDOVER}::test_whoever_did_not_hear_that_it_gave_one_goes_on_by_what_comes_with_it",),
+    ),
+    Fault(
+        name="what was left before an owner that died is believed of an endpoint once its shard is taken from that one",
+        path="orchestrator/ledger/processes/shard_owner.py::ShardOwner.take",
+        old="self.endpoints_left.find(each.endpoints, each.handover)",
+        new="self.endpoints_left.find(each.endpoints if each.handover else (), each.handover)",
+        tests=(f"{SHARD_OWNER}::test_how_one_was_left_that_an_owner_between_had_who_is_dead_is_news_of_nobody",),
     ),
     Fault(
         name="a new ledger whose first shard another one is making is one without shards",
