@@ -1,6 +1,7 @@
 """Judges anew what a run has collected (`runs recheck`): by whoever works on the ledger, or here, where nobody does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -60,7 +61,8 @@ async def recheck(
             async with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
                 number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted, asked=given.asked)
                 command = await opened.commands.one(number)
-                reply = await _rechecker(opened, run, wanted).recheck_asked(command)
+                with _rechecker(opened, run, wanted) as rechecker:
+                    reply = await rechecker.recheck_asked(command)
                 await opened.commands.finish(number, reply)
                 return replace(found, is_done=True, outcome=reply.text)
         except LedgerBusyError:
@@ -89,14 +91,19 @@ async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> New
         raise UsageError(str(error)) from None
 
 
-def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Revalidator:
+@contextmanager
+def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Iterator[Revalidator]:
     settings = validated_by(run, wanted)
     validators = ValidationPool({run.id: settings}, lambda _: None)
     validators.load(settings)
-    return Revalidator(ledger=ledger, validators=validators, settings_of={run.id: settings})
+    try:
+        yield Revalidator(ledger=ledger, validators=validators, settings_of={run.id: settings})
+    finally:
+        validators.leave()
 
 
 async def looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:
     """What would come of judging the outputs of `run` by the validator `wanted`; changes nothing."""
-    found: Rechecked = await _rechecker(ledger, run, wanted).recheck(run, validated_by(run, wanted))
+    with _rechecker(ledger, run, wanted) as rechecker:
+        found: Rechecked = await rechecker.recheck(run, validated_by(run, wanted))
     return RecheckedRun(run=run.name, **msgspec.structs.asdict(found), is_done=False, outcome=str(found))

@@ -126,6 +126,13 @@ class ValidationPool:
         self._broken.pop(key, None)
         self._loaded[key] = validator_of(settings, self._make_code)
 
+    def leave(self) -> None:
+        """Nobody is asked any more: lets go of the functions, and of the thread, which ends with what it does."""
+        for validator in self._loaded.values():
+            if validator is not None:
+                validator.leave()
+        self._leave_thread()
+
     def is_needed(self, run: int) -> bool:
         """Whether anybody has to look at the outputs of `run`."""
         return _key(self._settings_of[run]) != (None, None) or (self.saver is not None and self.saver.is_needed(run))
@@ -185,12 +192,18 @@ class ValidationPool:
                 loop = asyncio.get_running_loop()
                 return Validation(await loop.run_in_executor(self._thread, validator.why_invalid, record.output))
         except TimeoutError:
-            self._thread = None  # left behind with what it does
+            self._leave_thread()
             validator.leave()
             limit = format_duration(round(self._most_s * SECOND_US))
             return self._gave_out(key, f"{named_validator(*key)} has looked at one output for {limit}")
         except CheckDiedError as error:
             return self._gave_out(key, f"{named_validator(*key)} has died: {error}")
+
+    def _leave_thread(self) -> None:
+        """It is left behind with what it does."""
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
 
     def _gave_out(self, key: _Key, why: str) -> Validation:
         self._broken[key] = why

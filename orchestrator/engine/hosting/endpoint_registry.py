@@ -187,13 +187,16 @@ class EndpointRegistry:
         endpoint.estimates.remember(await self._process.ledger.jobs.history.took(endpoint_id=number, now=now))
 
     def leave(self) -> None:
-        """None of them is ours any more, nothing is on its way there, and whoever is there next goes on as they are."""
+        """None of them is ours any more, nothing is on its way there, and whoever is there next goes on as they are.
+        Nobody judges anything for them.
+        """
         ownership, now = self._process.ledger.ownership, self._process.ledger.now()
         for number, endpoint in self.endpoints.items():
             if ownership is not None:
                 finished = endpoint.estimates.throughput.left(endpoint.clock.now())
                 ownership.endpoints_left.leave(number, left_to_successor(endpoint.api.limiter, finished, now=now))
             self.services.forget(endpoint.api)
+        self.validators.leave()
 
     async def write_down(self) -> None:
         """Leaves to others what was learned since the last time. Raises `StorageError`."""

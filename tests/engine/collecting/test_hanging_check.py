@@ -23,6 +23,7 @@ def good(output):
     return True
 """
 LEFT = threading.Event()
+ENDS_S = 30.0
 
 
 async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path) -> None:
@@ -30,6 +31,7 @@ async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path
     said: list[str] = []
     settings = {n: RunSettings(check=parse_check(f"{tmp_path}/stuck.py:{of}")) for n, of in ((1, "waits"), (2, "good"))}
     validators = ValidationPool(settings, said.append, most_s=0.2)
+    before = {*threading.enumerate()}
     for run in settings.values():
         validators.load(run)
     record = Record(remote_id=None, status="COMPLETED", output=b"1")
@@ -43,3 +45,7 @@ async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path
     assert again == first
     assert other == GOOD
     assert len(said) == 1
+    validators.leave()
+    for thread in {*threading.enumerate()} - before:
+        thread.join(ENDS_S)
+        assert not thread.is_alive(), "it ends with what it was left behind with"

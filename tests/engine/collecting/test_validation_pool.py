@@ -1,6 +1,7 @@
 """Outputs that a run's validator rejects are no results: tried again by policy, kept, and told of by their kinds."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.job_record import Record
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
+from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
@@ -160,6 +162,51 @@ async def test_too_many_that_wait_are_kept_unjudged(tmp_path: Path) -> None:
     judged = await validators.judged(1, Record(remote_id="a", status="COMPLETED", output=b"1"))
     assert judged.invalid is None
     assert "1,000 outputs wait for it already" in (judged.unjudged or "")
+
+
+# --- nothing stays
+
+
+ENDS_S = 30.0
+
+
+class Code(UserFunctions):
+    """Tells whether it was let go of."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_with_its_engine_ends_who_judged_for_it(tmp_path: Path) -> None:
+    before = {*threading.enumerate()}
+    settings = RunSettings(schema=schema(tmp_path))
+    async with process(tmp_path / "db", Scripted(status=GOOD), settings=settings) as p:
+        await ended(p)
+        judges = [thread for thread in {*threading.enumerate()} - before if thread.name == "checks of outputs"]
+        assert len(judges) == 1
+    judges[0].join(ENDS_S)
+    assert not judges[0].is_alive()
+
+
+async def test_the_functions_that_judged_are_let_go_of(tmp_path: Path) -> None:
+    made = list[Code]()
+
+    def make() -> Code:
+        made.append(Code())
+        return made[-1]
+
+    validators = ValidationPool({}, lambda _: None, make_code=make)
+    for settings in (
+        RunSettings(check=check(tmp_path, "positive")),
+        RunSettings(schema=schema(tmp_path)),
+        RunSettings(),
+    ):
+        validators.load(settings)
+    assert [code.is_closed for code in made] == [False]
+    validators.leave()
+    assert [code.is_closed for code in made] == [True]
 
 
 # --- by webhooks

@@ -22,6 +22,29 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="whoever judges for an engine stays once that has ended",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry.leave",
+        old="self.validators.leave()",
+        new="pass",
+        tests=("tests/engine/collecting/test_validation_pool.py::test_with_its_engine_ends_who_judged_for_it",),
+    ),
+    Fault(
+        name="a function that judged is kept for good",
+        path="orchestrator/engine/collecting/validation_pool.py::ValidationPool.leave",
+        old="validator.leave()",
+        new="pass",
+        tests=("tests/engine/collecting/test_validation_pool.py::test_the_functions_that_judged_are_let_go_of",),
+    ),
+    Fault(
+        name="a thread in which a check hung waits for another call once that has come to its end",
+        path="orchestrator/engine/collecting/validation_pool.py::ValidationPool._leave_thread",
+        old="self._thread.shutdown()",
+        new="pass",
+        tests=(
+            "tests/engine/collecting/test_hanging_check.py::test_it_is_left_behind_in_bounded_time_and_others_go_on",
+        ),
+    ),
+    Fault(
         name="a run goes on though nobody can judge its outputs",
         path="orchestrator/engine/collecting/result_steps.py::on_completed",
         old="if judged.unjudged is not None:",
