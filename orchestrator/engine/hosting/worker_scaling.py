@@ -72,6 +72,7 @@ class WorkerScaling:
         self._runs = runs
         self._needs = WorkerNeeds(ledger=ledger, runs=runs, endpoints=endpoints)
         self._services = endpoints.services
+        self._homes = endpoints.homes
         self._launch = launch
         self._dependencies = dependencies
         self._console = console
@@ -132,7 +133,7 @@ class WorkerScaling:
                 self._settled.add(session.run.endpoint_id)
         self._begin_steps()
         failed = None
-        for number in [number for number in lent if number not in wanted]:
+        for number in [number for number in lent if number not in wanted and not self._is_awaited(number)]:
             async with self._turn:
                 if (failure := await self._tried(lent[number])) is not None:
                     failed = failure
@@ -160,6 +161,16 @@ class WorkerScaling:
         for session in self._runs.sessions.values():
             if self._wants(session.run) and session.run.service_url != LOCAL and has_work(session):
                 yield session
+
+    def _is_awaited(self, endpoint: int) -> bool:
+        """Whether a run at `endpoint`, which may want what was raised there, is about to be served: to put it back and
+        to raise it again would restart workers in execution.
+        """
+        at, served = self._homes.endpoints, self._runs.sessions.keys() | self._runs.unservable.keys()
+        return any(
+            run not in served and endpoint in at.get(run, ()) and self._runs.may_come(run)
+            for run in self._runs.unfinished
+        )
 
     def _begin_steps(self) -> None:
         """Has those endpoints looked at whose workers follow what their runs need, and that are due."""

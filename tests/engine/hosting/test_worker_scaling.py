@@ -244,8 +244,8 @@ def test_after_a_kill_runs_tidy_puts_them_back_once(place: Place) -> None:
 def test_after_a_kill_another_run_puts_them_back(place: Place) -> None:
     killed(place)
     place.seen.clear()
-    place.world(lambda: place.carry_out(name="other", workers_max=None))
-    assert place.bounds == (0, 3)
+    place.world(lambda: place.carry_out(40, name="other", workers_max=None))
+    assert (place.seen[-1], place.bounds) == ((0, 3), (0, 3)), "it has them back before its end"
 
 
 @pytest.mark.slow
@@ -259,6 +259,7 @@ def test_after_a_kill_the_same_run_goes_on_with_them_and_puts_them_back(place: P
 @pytest.mark.slow
 def test_after_a_kill_serve_goes_on_and_puts_them_back(place: Place) -> None:
     killed(place, at_s=0.01)
+    place.console.lines.clear()
 
     async def served() -> None:
         stop = anyio.Event()
@@ -275,6 +276,8 @@ def test_after_a_kill_serve_goes_on_and_puts_them_back(place: Place) -> None:
     place.world(served)
     assert place.bounds == (0, 3)
     assert any("in: finished" in line for line in place.console.lines)
+    changes = [line for line in place.console.lines if line.startswith(place.endpoint)]
+    assert changes == [f"{place.endpoint}: 0 to 3 workers again"], "they stay until then as they were left"
 
 
 def test_a_kill_before_they_were_raised_leaves_nothing_to_put_back(place: Place) -> None:

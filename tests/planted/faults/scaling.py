@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 NEED = "tests/engine/hosting/test_worker_need.py"
+SCALING = "tests/engine/hosting/test_worker_scaling.py"
 BEGINS = f"{NEED}::test_it_begins_in_the_middle_and_has_more_once_it_is_known_that_they_are_needed"
 
 FAULTS: tuple[Fault, ...] = (
@@ -19,6 +20,20 @@ FAULTS: tuple[Fault, ...] = (
         old="changed_at = None if known is None else known.lent_at",
         new="changed_at = None",
         tests=(BEGINS,),
+    ),
+    Fault(
+        name="workers are put back as an engine begins, and raised again as it comes to serve their run",
+        path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._is_awaited",
+        old="run not in served and endpoint in at.get(run, ()) and self._runs.may_come(run)",
+        new="False",
+        tests=(f"{SCALING}::test_after_a_kill_serve_goes_on_and_puts_them_back",),
+    ),
+    Fault(
+        name="workers of a run that nobody comes to serve stay raised until others end",
+        path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._is_awaited",
+        old="run not in served and endpoint in at.get(run, ()) and self._runs.may_come(run)",
+        new="run not in served and endpoint in at.get(run, ())",
+        tests=(f"{SCALING}::test_after_a_kill_another_run_puts_them_back",),
     ),
     Fault(
         name="bounds of workers are not put back",
