@@ -14,6 +14,7 @@ from orchestrator.ledger.schema.retirement import refuse_unknown
 from orchestrator.ledger.sites.sent_marks import Boot, this_boot
 from orchestrator.ledger.sites.site import LedgerSite
 from orchestrator.ledger.sites.sites import site_of
+from orchestrator.ledger.sites.webhook_key import key_in_use, refuse_other_key, webhook_key
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 if TYPE_CHECKING:
@@ -117,12 +118,13 @@ async def is_ready(address: LedgerAddress, *, connect: "AnyConnect | None" = Non
 async def webhook_key_of(
     address: LedgerAddress, environ: Mapping[str, str], *, connect: "AnyConnect | None" = None
 ) -> bytes:
-    """The key by which the tokens of the ledger's webhooks are signed. Raises `UsageError` where this process has
-    another one.
+    """The key by which the tokens of the ledger's webhooks are signed. On a server nothing is noted by that. Raises
+    `UsageError` where this process has another one.
     """
     site = site_of(address, connect=connect)
     try:
-        return await site.webhook_key(environ)
+        notes = site.key_notes
+        return webhook_key(address) if notes is None else await key_in_use(address, notes, environ)
     finally:
         await site.aclose()
 
@@ -130,13 +132,13 @@ async def webhook_key_of(
 async def refuse_other_webhook_key(
     address: LedgerAddress, environ: Mapping[str, str], *, connect: "AnyConnect | None" = None
 ) -> None:
-    """Raises `UsageError` where another process works on the ledger whose webhooks are signed by another key than this
-    one has: it could not take the place of that one.
+    """Raises `UsageError` where what is at the service, or another process, has webhooks that are signed by another key
+    than this one has: it could not take the place of that one.
     """
     site = site_of(address, connect=connect)
     try:
-        if await site.version() == SCHEMA_VERSION and await site.holder() is not None:
-            await site.refuse_other_key(environ)
+        if await site.version() == SCHEMA_VERSION and site.key_notes is not None:
+            await refuse_other_key(address, site.key_notes, environ)
     finally:
         await site.aclose()
 

@@ -248,7 +248,10 @@ def test_who_could_not_take_a_place_by_its_webhook_key_does_not_stand_by(
     at_work.until_said("serving")
     refused = desk.call(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "6e" * 32})
     assert refused.exit_code == 2, refused
-    assert "could not take its place; copy it from where it was made" in refused.stderr
+    assert "or of a process at work, are signed by another key than this machine has; copy it" in refused.stderr
+    asked = desk.call("doctor", environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "6e" * 32})
+    assert "the webhook URL: " in asked.stdout
+    assert "its webhooks are signed by another key than this machine has" in asked.stdout
     beside = desk.start(*listens, environ=environ | {"ORCHESTRATOR_WEBHOOK_KEY": "5e" * 32})
     beside.until_said("serving")
     at_work.signal(signal.SIGTERM)

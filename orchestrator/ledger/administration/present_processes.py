@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import UNFINISHED
 from orchestrator.ledger.expressions import shard_of
-from orchestrator.ledger.processes.processes import IS_CONNECTED
+from orchestrator.ledger.postgres.process_mark import IS_CONNECTED
 from orchestrator.ledger.schema.job_tables import AT_SERVICE, values_check
 from orchestrator.views.processes import (
     LackShown,

@@ -40,6 +40,10 @@ def has_mark(mark: str) -> str:
     return f"datname = current_database() AND right(application_name, length({mark})) = {mark}"
 
 
+IS_CONNECTED: Final = f"EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')})"
+"""Whether a process has a connection still, as far as the server knows, by its row."""
+
+
 def connection_name(what: str = "", mark: str | None = None) -> str:
     """The name of a connection, in ASCII and as long as the server allows. At its end is the `mark` of this process,
     unless it has another one.

@@ -25,7 +25,7 @@ from orchestrator.ledger.expressions import shard_of
 from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.postgres.connection import Driver
 from orchestrator.ledger.postgres.identity.lost_commits import IS_WHOLE, is_loss_noted, note_loss
-from orchestrator.ledger.postgres.process_mark import MAY_BE_ENDED, has_mark
+from orchestrator.ledger.postgres.process_mark import IS_CONNECTED, MAY_BE_ENDED, has_mark
 from orchestrator.ledger.postgres.server_clock import NOW_US
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 
@@ -43,9 +43,6 @@ _HANDED_OVER: Final = f"""(
 
 _IS_KNOWN: Final = f"(SELECT version_num FROM alembic_version) <= '{SCHEMA_VERSION}'"  # noqa: S608  text of ours
 """A newer program may have brought the tables up while this one had nothing of the ledger."""
-
-IS_CONNECTED: Final = f"EXISTS (SELECT FROM pg_stat_activity WHERE {has_mark('mark')})"
-"""Whether a process has a connection still, as far as the server knows, by its row."""
 
 
 def statement_of(template: str) -> str:

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.failure_class import FailureClass
 from orchestrator.ledger.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0055"
+SCHEMA_VERSION: Final = "0056"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()

@@ -47,8 +47,10 @@ class FileSite:
         """That in the file beside it."""
         return webhook_key(self.address)
 
-    async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
-        """Nothing: whoever comes second to a file is refused anyhow."""
+    @property
+    def key_notes(self) -> None:
+        """Nowhere: whoever comes second to a file is refused anyhow."""
+        return
 
     async def aclose(self) -> None:
         """Closes its database, if it was asked for."""

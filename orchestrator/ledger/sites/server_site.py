@@ -25,7 +25,7 @@ from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, refuse_unk
 from orchestrator.ledger.sites.sent_marks import Boot
 from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership
 from orchestrator.ledger.sites.slot_marks import Latest, SlotFiles, SlotMarks
-from orchestrator.ledger.sites.webhook_key import noted_key, refuse_other_key
+from orchestrator.ledger.sites.webhook_key import noted_key
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
 # Only as long as it has a connection: what becomes of one that has none is seen by who bids.
@@ -203,11 +203,12 @@ class ServerSite:
 
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """That of the environment, or in a file of this machine; the ledger has its fingerprint."""
-        return await noted_key(self.address, LedgerIdentity(self.database), environ)
+        return await noted_key(self.address, self.key_notes, environ)
 
-    async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
-        """By the fingerprint that the ledger has."""
-        await refuse_other_key(self.address, LedgerIdentity(self.database), environ)
+    @property
+    def key_notes(self) -> LedgerIdentity:
+        """In the ledger itself."""
+        return LedgerIdentity(self.database, 0 if self.ownership is None else self.ownership.number)
 
 
 class OthersPlace:

@@ -12,6 +12,7 @@ from orchestrator.ledger.administration.server_inspection import ServerInspectio
 from orchestrator.ledger.database import LedgerDatabase
 from orchestrator.ledger.runs.intakes import IntakeRight
 from orchestrator.ledger.sites.sent_marks import Boot, SentMarks
+from orchestrator.ledger.sites.webhook_key import NotedKey
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 
 
@@ -149,11 +150,13 @@ class LedgerSite(Protocol):
     async def webhook_key(self, environ: Mapping[str, str]) -> bytes:
         """The key by which the tokens of webhooks are signed, made on first use.
 
-        Raises `UsageError` where what is at the service was given tokens by another one.
+        Raises `UsageError` where what is at the service was given tokens by another one, or another process works with
+        that.
         """
 
-    async def refuse_other_key(self, environ: Mapping[str, str]) -> None:
-        """Raises `UsageError` where this process could not take the place of the one at work, by its key."""
+    @property
+    def key_notes(self) -> NotedKey | None:
+        """Where it is noted whose key that is; None for a file, with which no other machine works."""
 
     async def aclose(self) -> None:
         """Closes its database, if it was asked for."""

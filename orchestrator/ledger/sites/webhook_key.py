@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from orchestrator.core.service.webhook_token import KEY_BYTES
@@ -22,7 +23,11 @@ def webhook_key(ledger: LedgerAddress) -> bytes:
             write_private_file(path, secrets.token_bytes(KEY_BYTES))
         return path.read_bytes()
     except OSError as error:
-        raise StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder") from error
+        raise _unusable(path, error) from error
+
+
+def _unusable(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder")
 
 
 def key_in_file(ledger: LedgerAddress) -> str:
@@ -47,14 +52,31 @@ def given_key(environ: Mapping[str, str]) -> bytes | None:
     return key
 
 
+def key_at_hand(ledger: LedgerAddress, environ: Mapping[str, str]) -> bytes | None:
+    """The key of the environment, or in a file of this machine; None where neither has one. Makes none.
+
+    Raises `UsageError` as `given_key` does, and `StorageError` where the file cannot be read.
+    """
+    if (given := given_key(environ)) is not None:
+        return given
+    path = companion_of(ledger, Companion.WEBHOOK_KEY)
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(path, error) from error
+    return key if len(key) == KEY_BYTES else None
+
+
 class NotedKey(Protocol):
     """Where a ledger notes whose key its webhooks have, without the key."""
 
     async def takes_any_key(self) -> bool:
-        """Whether nothing at the service has a token by another one."""
+        """Whether nothing at the service has a token by another one, and no other process works with it."""
 
     async def takes_key(self, fingerprint: str) -> bool:
-        """Whether the key of that fingerprint is the one, or becomes it."""
+        """Whether the key of that fingerprint is the one, or becomes it; this process works with it from now on."""
 
     async def key_noted(self) -> str:
         """The fingerprint of the one; empty: of none."""
@@ -62,30 +84,41 @@ class NotedKey(Protocol):
 
 async def noted_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> bytes:
     """The key of the environment, or in a file of this machine, made on first use, of a ledger that other machines may
-    use as well. Raises `UsageError` where what is at the service was given tokens by another one.
+    use as well. Raises `UsageError` where what is at the service was given tokens by another one, or another process
+    works with that.
     """
-    file, key = companion_of(ledger, Companion.WEBHOOK_KEY), given_key(environ)
-    if key is None and (file.exists() or await noted.takes_any_key()):
+    key = key_at_hand(ledger, environ)
+    if key is None and await noted.takes_any_key():
         key = webhook_key(ledger)
     if key is None or not await noted.takes_key(fingerprint(key)):
-        raise UsageError(
-            f"{ledger}: the webhooks of what is at the service are signed by another key than this machine has;"
-            f" {_give_it(ledger)}, or go on without <setting listen> until nothing is at the service"
-        )
+        raise _other_key(ledger)
     return key
 
 
 async def refuse_other_key(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> None:
-    """Raises `UsageError` where this machine has another key than the one by which a process at work has its webhooks
-    signed, whose place this one is to take. Notes and makes nothing.
+    """Raises `UsageError` where `noted_key` would. Notes and makes nothing."""
+    key = key_at_hand(ledger, environ)
+    is_noted = key is not None and fingerprint(key) == await noted.key_noted()
+    if not (is_noted or await noted.takes_any_key()):
+        raise _other_key(ledger)
+
+
+async def key_in_use(ledger: LedgerAddress, noted: NotedKey, environ: Mapping[str, str]) -> bytes:
+    """The key by which webhooks are signed. Notes and makes nothing. Raises `UsageError` where this machine has another
+    one, or none.
     """
-    its, file = await noted.key_noted(), companion_of(ledger, Companion.WEBHOOK_KEY)
-    ours = given_key(environ) or (webhook_key(ledger) if file.exists() else None)
-    if its and (ours is None or fingerprint(ours) != its):
-        raise UsageError(
-            f"{ledger}: the process at work has its webhooks signed by another key than this machine has, which could"
-            f" not take its place; {_give_it(ledger)}, or stand by without <setting listen>"
-        )
+    key = key_at_hand(ledger, environ)
+    if key is None or fingerprint(key) != await noted.key_noted():
+        raise UsageError(f"{ledger}: its webhooks are signed by another key than this machine has; {_give_it(ledger)}")
+    return key
+
+
+def _other_key(ledger: LedgerAddress) -> UsageError:
+    return UsageError(
+        f"{ledger}: the webhooks of what is at the service, or of a process at work, are signed by another key than"
+        f" this machine has; {_give_it(ledger)}, or go on without <setting listen> until nothing is at the service and"
+        " nobody listens"
+    )
 
 
 def _give_it(ledger: LedgerAddress) -> str:

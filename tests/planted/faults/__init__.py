@@ -55,6 +55,7 @@ from tests.planted.faults import (
     user_code,
     validating,
     waking,
+    webhook_keys,
     whose,
 )
 from tests.planted.faults.fault import Fault
@@ -102,6 +103,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *accounts.FAULTS,
     *acting.FAULTS,
     *waking.FAULTS,
+    *webhook_keys.FAULTS,
     *whose.FAULTS,
     *sharing.FAULTS,
     *shown.FAULTS,
