@@ -19,8 +19,10 @@ from orchestrator.units import MIB
 CLASHES_MAX: Final = 5
 """So often a transaction is tried again at once that met those of others."""
 
-LATE_BYTES_MAX: Final = 64 * MIB
-"""So many bytes of outputs wait at most in a process whose place another one has taken: that one can ask for more."""
+WAITING_BYTES_MAX: Final = 64 * MIB
+"""While so many bytes of outputs wait, no webhook is taken, whose sender comes again; nor what a process still hears
+whose place another one has taken, which can ask for it. Whatever else comes waits for room much sooner.
+"""
 
 Batch = Sequence[QueuedWrite[object]]
 

@@ -26,7 +26,7 @@ from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DeposedError, LedgerUnavailableError, StorageError
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS, Company, LedgerDatabase
-from orchestrator.ledger.transactions.batch_write import LATE_BYTES_MAX, batch_write, leave_to_successor
+from orchestrator.ledger.transactions.batch_write import WAITING_BYTES_MAX, batch_write, leave_to_successor
 from orchestrator.ledger.transactions.patience import Patience
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled
 from orchestrator.units import MIB, SECOND_US
@@ -132,9 +132,12 @@ class GroupCommitWriter:
 
     async def record_notice(self, notice: Notice) -> None:
         """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept. Raises `StorageError`, at
-        once where the ledger is waited for: whoever brings it comes again, or it is asked for.
+        once where the ledger is waited for, or much else waits: whoever brings it comes again, or it is asked for.
         """
         self.patience.check()
+        if self._bytes > WAITING_BYTES_MAX:  # that it answers nothing is found out after half a minute only
+            waits = f"{self._bytes // MIB} MiB wait to be written"
+            raise LedgerUnavailableError(f"{self._database.name}: cannot use the ledger ({waits})")
         entry: QueuedWrite[None] = QueuedWrite(notes=(notice,))
         self._put(entry)
         await entry.wait()
@@ -215,7 +218,7 @@ class GroupCommitWriter:
     def _put(self, entry: QueuedWrite[Result]) -> None:
         if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
             raise StorageError(f"{self._database.name}: the ledger is closed")
-        if isinstance(self._failure, DeposedError) and self._bytes + entry.bytes > LATE_BYTES_MAX:
+        if isinstance(self._failure, DeposedError) and self._bytes + entry.bytes > WAITING_BYTES_MAX:
             entry.end(self._failure)
             return
         self._bytes += entry.bytes

@@ -19,6 +19,16 @@ INTERRUPTED = f"{TESTS}::test_of_interrupted_commits_none_is_taken_for_what_it_i
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="webhooks fill the memory while a ledger says nothing",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter.record_notice",
+        old="self._bytes > WAITING_BYTES_MAX",
+        new="False",
+        tests=(
+            "tests/ledger/transactions/test_refused_notices.py"
+            "::test_they_are_refused_at_once_while_much_waits_for_a_ledger_that_says_nothing",
+        ),
+    ),
+    Fault(
         name="a full disk is not waited for",
         path="orchestrator/ledger/sqlite/file_errors.py::_storage_error",
         old="if code in _CANNOT_WRITE:",
