@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import replace
 from sqlalchemy import Result, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -45,15 +46,26 @@ class ServerInspection:
             tls, claimed_backend = self.way_there(view)
             return await server_facts.server_state(view, self.address, tls=tls, claimed_backend=claimed_backend)
 
+    async def check_upgrade(self) -> None:
+        """Raises `UsageError` where our role may not bring tables of an older program up to date."""
+        if (owner := await self._other_owner()) is not None:
+            raise UsageError(
+                f"{self.address}: an older version of the program made its tables, which belong to {owner}, who alone"
+                " may bring them up to date; give the first command of this version as that role, with"
+                f" <setting ledger={replace(self.address, user=owner)}>"
+            )
+
     async def check_owner(self) -> None:
         """Raises `UsageError` where our role may not write the tables anew."""
-        async with self.database.reading() as view:
-            owner = await server_facts.other_owner(view)
-        if owner is not None:
+        if (owner := await self._other_owner()) is not None:
             raise UsageError(
                 f"{self.address}: its tables belong to {owner}, who alone may write them anew; give this command as"
                 " that role"
             )
+
+    async def _other_owner(self) -> str | None:
+        async with self.database.reading() as view:
+            return await server_facts.other_owner(view)
 
     async def servers(self) -> Mapping[int, int]:
         """How often each of the processes has beaten that are connected, and serve whatever there is, not only a run of

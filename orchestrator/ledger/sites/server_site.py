@@ -20,7 +20,7 @@ from orchestrator.ledger.processes.processes import statement_of
 from orchestrator.ledger.processes.server_locks import ServerIntakeLock, server_intake_lock
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
-from orchestrator.ledger.schema.job_tables import metadata
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.schema.retirement import COPIED_TO, RETIRED, refuse_unknown, retired_error
 from orchestrator.ledger.sites.sent_marks import Boot
 from orchestrator.ledger.sites.site import LedgerPlace, Owners, Ownership
@@ -123,9 +123,13 @@ class ServerSite:
     async def _make_room_for_owners(self) -> None:
         found = await self.version()
         refuse_unknown(self.address, found)
+        is_older = found is not None and found != SCHEMA_VERSION
+        holder = await self.holder() if is_older else None
+        if is_older and holder is None:
+            await self.inspection.check_upgrade()
         if found is not None and found >= OWNED_SINCE:
             return
-        if found is not None and (holder := await self.holder()) is not None:
+        if holder is not None:
             raise older_owner_error(f"{self.address}:", holder)
         await self.migrate()
 

@@ -20,7 +20,7 @@ from orchestrator.api.runs.process_commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import StorageError
+from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.copying.ledger_copy import copy_ledger
 from orchestrator.ledger.postgres.connection import LineBounds
@@ -36,6 +36,7 @@ from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to
 from tests.ledger.processes.conftest import FIRST, SECOND
 from tests.postgres.databases import Databases, of_role, plain_connections
+from tests.postgres.old_ledgers import OLDEST, make_older
 from tests.postgres.owners import takes, takes_over
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +174,7 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> No
         assert (run.run, run.jobs["succeeded"]) == ("night", 1)
         assert (await processes(readers)).processes == ()
         assert await results(ResultsRequest(ledger=readers, name="night"), lines.append) == 1
-        assert (await verify(VerifyRequest(ledger=readers), lambda _what, _done, _of: None)).ok
+        assert (await verify(VerifyRequest(ledger=readers), lambda _: None)).ok
         async with read_ledger(readers) as ledger:
             assert await ledger.reports.feed.page(0)
             facts = await ledger.server.facts() if ledger.server is not None else None
@@ -229,6 +230,34 @@ async def test_a_dashboard_that_can_only_read_says_once_that_it_tells_nobody(
             await watch.look()
     assert len(caplog.messages) == is_warned
     assert all(f"{what}_user may only read this ledger" in each for each in caplog.messages)
+
+
+@pytest.mark.parametrize("role", ["engine", "reader"])
+@pytest.mark.parametrize("version", [OLDEST, "0055"])
+async def test_who_may_not_bring_older_tables_up_to_date_is_told_who_may(url: str, role: str, version: str) -> None:
+    await make_older(url, version)
+    made = parse_ledger_url(url)
+    server = Server(url, made.user)
+    async with aclosing(site_of(made)) as own:
+        server.grants = await own.grants()
+        async with server.role(role) as theirs:
+            for _ in range(2):
+                with pytest.raises(UsageError) as refused:
+                    async with read_ledger(theirs):
+                        pass
+                assert str(refused.value) == (
+                    f"{theirs}: an older version of the program made its tables, which belong to {made.user}, who alone"
+                    f" may bring them up to date; give the first command of this version as that role, with ledger={made}"
+                )
+                assert await own.version() == version
+            async with aclosing(site_of(theirs)) as site:
+                with pytest.raises(UsageError, match="who alone may bring them up to date"):
+                    async with site.holding(now=0, doing="orchestrator serve"):
+                        pass
+            async with own.holding(now=0):
+                await own.migrate()
+            async with read_ledger(theirs) as ledger:
+                assert await ledger.runs.all() == []
 
 
 async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server) -> None:

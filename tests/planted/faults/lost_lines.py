@@ -24,8 +24,7 @@ FAULTS: tuple[Fault, ...] = (
         old="self._bytes > WAITING_BYTES_MAX",
         new="False",
         tests=(
-            "tests/ledger/transactions/test_refused_notices.py"
-            "::test_they_are_refused_at_once_while_much_waits_for_a_ledger_that_says_nothing",
+            "tests/ledger/transactions/test_refused_notices.py::test_they_are_refused_at_once_while_much_waits_for_a_ledger_that_says_nothing",
         ),
     ),
     Fault(
