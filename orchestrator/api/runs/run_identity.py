@@ -213,7 +213,7 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int, mach
 async def check_not_local(run: Run, ledger: Ledger) -> None:
     """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
     if run.service_url == LOCAL:
-        held_by = await ledger.holder(run.endpoint_id) or "another process"
+        held_by = await ledger.holder(run.endpoint_id) or await ledger.holder() or "another process"
         raise LedgerBusyError(
             f"{ledger.address}: {held_by} works on this ledger, and cannot run {run.endpoint} of {run.name} for"
             f" this one; wait for it, stop it, or use another {run_request.LEDGER}"

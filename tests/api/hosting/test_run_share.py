@@ -1,5 +1,6 @@
 """The verb `run` on a ledger that several share: it serves its own part, where nobody else is there for it."""
 
+import re
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from orchestrator.core.outputs.save_rules import parse_save
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.shard_bids import KEEPERS, SETTLED_US
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import UsageError
+from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.processes import ProcessName
@@ -243,3 +244,22 @@ async def test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_
     assert running.summary.jobs["succeeded"] == 30
     assert not any("nobody serves this ledger any more" in line for line in running.heard.lines)
     assert site.senders(ONE) == ["s"]
+
+
+async def test_a_function_of_somebody_s_is_not_run_where_others_serve_the_ledger(site: Site) -> None:
+    file = site.folder / "own.py"
+    file.write_text("def same(job):\n    return job['input']\n")
+    async with site.serving("s"):
+        await site.until_owned(KEEPERS, "s")
+        with anyio.fail_after(SOON_S):
+            async with site.running("a", f"local:{file}:same") as running:
+                await running.ended.wait()
+        assert isinstance(running.error, LedgerBusyError)
+        assert re.search(
+            rf" \(serve\) since .* works on this ledger, and cannot run local:{file}:same of run-a for this one;"
+            " wait for it, stop it, or use another",
+            running.error.message,
+        )
+        async with site.ledger() as ledger:
+            assert not any(run.accepted for run in await ledger.runs.all())
+    assert site.sent == []

@@ -8,6 +8,15 @@ _NAMING = "tests/account/test_name_lookup.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a function of somebody's is left to those that serve a ledger, who have it not",
+        path="orchestrator/api/runs/run_identity.py::check_not_local",
+        old="if run.service_url == LOCAL:",
+        new="if False:",
+        tests=(
+            "tests/api/hosting/test_run_share.py::test_a_function_of_somebody_s_is_not_run_where_others_serve_the_ledger",
+        ),
+    ),
+    Fault(
         name="the key of one account is used for the runs of another",
         path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.use_key_for",
         old="if is_service and is_same_account(service_url, self._connection.serverless_url):",
