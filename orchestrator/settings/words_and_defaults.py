@@ -36,9 +36,11 @@ POOL: Final = "pool:"
 """What an endpoint begins with that is a pool of the configuration file."""
 
 API_KEY_VARIABLES: Final = ("ORCHESTRATOR_API_KEY", "RUNPOD_API_KEY")
+"""Where the API key comes from, the first that is set."""
+
 WEBHOOK_KEY_VARIABLE: Final = "ORCHESTRATOR_WEBHOOK_KEY"
 SECRET_VARIABLES: Final = (*API_KEY_VARIABLES, WEBHOOK_KEY_VARIABLE, "PGPASSWORD")
-"""Where the API key comes from, the first that is set."""
+"""Where keys of ours are, and the password of a ledger on a server: they leave for no row, and for no report."""
 
 CONFIGURATION_DEFAULT: Final = Path("orchestrator.toml")
 """The configuration file that is read, where it is present, when none is named."""

@@ -205,8 +205,9 @@ def test_a_crash_report_goes_where_there_is_room_or_nowhere(tmp_path: Path) -> N
     written = write_crash_report(error, [missing, tmp_path], {})
     assert written is not None
     key = "k" * KEY_CHARS_MIN
-    write_crash_report(ValueError(f"not {key}, not short"), [tmp_path], {"OF_WORK": key, "RUNPOD_API_KEY": "short"})
-    assert "not [OF_WORK], not [RUNPOD_API_KEY]" in written.read_text()
+    variables = {"OF_WORK": key, "RUNPOD_API_KEY": "short", "PGPASSWORD": "hunter2"}
+    write_crash_report(ValueError(f"not {key}, not short, not hunter2"), [tmp_path], variables)
+    assert "not [OF_WORK], not [RUNPOD_API_KEY], not [PGPASSWORD]" in written.read_text()
     assert written.parent == tmp_path
     assert write_crash_report(error, [missing], {}) is None
 

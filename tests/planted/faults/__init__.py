@@ -21,6 +21,7 @@ from tests.planted.faults import (
     firing,
     granting,
     intakes,
+    ledger_secrets,
     lines,
     lost_commits,
     lost_lines,
@@ -55,7 +56,6 @@ from tests.planted.faults import (
     user_code,
     validating,
     waking,
-    webhook_keys,
     whose,
 )
 from tests.planted.faults.fault import Fault
@@ -78,6 +78,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *emulating.FAULTS,
     *batch_api.FAULTS,
     *batches.FAULTS,
+    *ledger_secrets.FAULTS,
     *lines.FAULTS,
     *lost_commits.FAULTS,
     *lost_lines.FAULTS,
@@ -103,7 +104,6 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *accounts.FAULTS,
     *acting.FAULTS,
     *waking.FAULTS,
-    *webhook_keys.FAULTS,
     *whose.FAULTS,
     *sharing.FAULTS,
     *shown.FAULTS,

@@ -1,4 +1,4 @@
-"""Whose key the webhooks of a ledger have that several machines share."""
+"""Secrets of ours that belong to a ledger which several machines share: whose key its webhooks have, and its password."""
 
 from tests.planted.faults.fault import Fault
 
@@ -31,6 +31,16 @@ FAULTS: tuple[Fault, ...] = (
         tests=(
             HERE
             + "test_once_nobody_works_with_the_old_key_another_one_takes_its_place_beside_those_that_do_not_listen",
+        ),
+    ),
+    Fault(
+        name="a row is given the password of the ledger, and a report of a crash has it",
+        path="orchestrator/settings/words_and_defaults.py::SECRET_VARIABLES",
+        old=', "PGPASSWORD"',
+        new="",
+        tests=(
+            "tests/settings/test_own_keys.py::test_neither_a_key_nor_the_password_of_the_ledger_is_a_rows",
+            "tests/cli/framework/test_exit_codes.py::test_a_crash_report_goes_where_there_is_room_or_nowhere",
         ),
     ),
     Fault(
