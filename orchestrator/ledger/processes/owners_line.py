@@ -1,13 +1,15 @@
 """The connection on which a process asks who owns what, and says that it lives: never waits for who writes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
 
 import anyio
 
+from orchestrator.errors import OrchestratorError
 from orchestrator.ledger.postgres.connection import Connect, Driver, LineBounds, watch_over
 from orchestrator.ledger.postgres.process_mark import connection_name
+from orchestrator.ledger.postgres.server_errors import lost, server_errors
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 
@@ -58,3 +60,19 @@ class OwnersLine:
         if self._driver is not None:
             self._driver.terminate()
             self._driver = None
+
+
+@contextmanager
+def line_errors(name: str) -> Iterator[None]:
+    """Turns what the driver raises on such a line to the ledger `name` into `StorageError`."""
+    with server_errors(name):
+        try:
+            yield
+        except OrchestratorError:
+            raise
+        except Exception as error:
+            from asyncpg import InterfaceError  # noqa: PLC0415  it is loaded where there is such an error
+
+            if isinstance(error, InterfaceError):  # it was closed between two statements
+                raise lost(name) from error
+            raise

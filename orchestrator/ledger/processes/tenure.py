@@ -20,7 +20,7 @@ from orchestrator.ledger.postgres.connection import Connect
 from orchestrator.ledger.processes.leases import LedgerSighting
 from orchestrator.ledger.processes.lookout import LOOK_S, Lookout
 from orchestrator.ledger.processes.membership import NOTHING_LEFT, Farewell, membership_of
-from orchestrator.ledger.processes.owners_line import OwnersLine
+from orchestrator.ledger.processes.owners_line import OwnersLine, line_errors
 from orchestrator.ledger.processes.processes import Process, ProcessKind, ProcessName
 from orchestrator.ledger.processes.shard_owner import ShardOwner
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -76,12 +76,13 @@ async def tenure_of(
     """The process `here`, called `process`, owns the ledger called `name` while the block runs, unless it loses it.
 
     Raises `LedgerBusyError`, which says who owns it, or a part of it. One whose connections have ended is waited for:
-    it counts as gone once its beat has stood still for long enough.
+    it counts as gone once its beat has stood still for long enough. Raises `StorageError` where the server refuses.
     """
     line = OwnersLine(connect, process)
     try:
         async with _Candidate(name, connect, process, line, here) as candidate:
-            tenure = await candidate.taken()
+            with line_errors(name):
+                tenure = await candidate.taken()
             serving = asyncio.ensure_future(tenure.serve())  # noqa: TID251  as beats are
             here.owners[name] = tenure
             try:

@@ -1,14 +1,14 @@
 """A ledger on a server that several processes share: how one of them comes to be one of its owners."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import anyio
 
-from orchestrator.errors import LedgerBusyError, OrchestratorError
+from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import Connect, connecting
-from orchestrator.ledger.postgres.server_errors import lost, server_errors
 from orchestrator.ledger.processes.lookout import LOOK_S
+from orchestrator.ledger.processes.owners_line import line_errors
 from orchestrator.ledger.processes.processes import ProcessKind
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.this_process import THIS_PROCESS, ThisProcess
@@ -34,29 +34,13 @@ async def sharing_server(
     site.refuse_abandoned()
     name, kind = str(address), ProcessKind.FOR_RUN if is_for_run else ProcessKind.SHARES
     async with AsyncExitStack() as held:
-        with _line_errors(name):
+        with line_errors(name):
             async with aclosing(site):
                 await _bring_up(site, doing, stands_by)
             connect = connect or connecting(address)
             joining = shard_owner_of(name, connect, here.called(doing), here=here, kind=kind)
             owner = await held.enter_async_context(joining)
         yield owner
-
-
-@contextmanager
-def _line_errors(name: str) -> Iterator[None]:
-    """Turns what the driver raises on the line of owners of the ledger `name` into `StorageError`."""
-    with server_errors(name):
-        try:
-            yield
-        except OrchestratorError:
-            raise
-        except Exception as error:
-            from asyncpg import InterfaceError  # noqa: PLC0415  it is loaded where there is such an error
-
-            if isinstance(error, InterfaceError):  # it was closed between two statements
-                raise lost(name) from error
-            raise
 
 
 async def _bring_up(site: ServerSite, doing: str, stands_by: StandsBy) -> None:

@@ -182,6 +182,10 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> No
         assert facts.role.endswith("_reader_user")
         with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
             await control(readers, "night", ControlAction.PAUSE)
+        async with aclosing(site_of(readers)) as site:
+            with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
+                async with site.holding(now=0, doing="orchestrator tick"):
+                    pass
     assert len(lines) > 0
 
 
@@ -271,7 +275,7 @@ async def test_a_server_says_who_keeps_it_from_sweeping_up(server: Server) -> No
         assert found is not None
         assert found.oldest_snapshot is not None
         assert found.oldest_snapshot.holder.startswith(
-            f"connection {sleeper.get_server_pid()} of {url.user} (a laptop)"
+            f"connection {sleeper.get_server_pid()} of {parse_ledger_url(server.url).user} (a laptop)"
         )
         assert found.oldest_snapshot.transactions >= 3
         await sleeper.close()

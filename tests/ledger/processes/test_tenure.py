@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX, TRUST_US
-from orchestrator.errors import LedgerBusyError
+from orchestrator.errors import LedgerBusyError, LedgerUnavailableError
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Processes, ProcessName
 from orchestrator.units import SECOND_US
@@ -134,7 +134,7 @@ async def test_of_several_who_wait_for_one_that_has_ended_one_takes_it_and_the_o
 
 async def test_a_server_that_nobody_can_reach_is_told_at_once(place: Place) -> None:
     place.away.add(OWNER.mark)
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(LedgerUnavailableError, match="cannot reach the ledger"):
         async with place.tenure(OWNER):
             raise AssertionError("it has it")
 

@@ -135,10 +135,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a line that was cut between two words is a defect of ours",
-        path="orchestrator/ledger/sites/shared_site.py::_line_errors",
+        path="orchestrator/ledger/processes/owners_line.py::line_errors",
         old="raise lost(name) from error",
         new="raise",
         tests=(f"{AGAIN}::test_what_is_cut_between_two_words_is_a_ledger_that_cannot_be_used_just_now",),
+    ),
+    Fault(
+        name="what a server refuses to who wants all of a ledger is a defect of ours",
+        path="orchestrator/ledger/processes/tenure.py::tenure_of",
+        old="with line_errors(name):",
+        new="if True:",
+        tests=("tests/ledger/administration/test_roles.py::test_who_only_reads_sees_all_and_changes_nothing",),
     ),
     Fault(
         name="who follows a run goes by connections, not by beats",
