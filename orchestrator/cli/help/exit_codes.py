@@ -34,7 +34,7 @@ EXIT_CODES: Final = (
         2,
         "Bad usage or input; nothing was sent.",
         "Bad usage or input; nothing was sent. Of a ledger on a server also: a standby answers, there is no ledger or"
-        " schema, or the process at work has another webhook key.",
+        " schema, its owner has yet to bring that up to date, or the process at work has another webhook key.",
         "",
     ),
     ExitCode(
