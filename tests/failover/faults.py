@@ -97,7 +97,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "away:60": _for_all(60, server_away, weight=0.3),
     "full:10": _for_all(10, server_full, says="No space left on device"),
     "read-only:10": _for_all(10, server_read_only, says="in a read-only transaction"),
-    "crowded:10": _for_all(10, server_crowded, says="too many clients already"),
+    "crowded:10": Fault(does=server_crowded(10), is_replaced=True, says="too many clients already", lasts_s=10),
     "promoted": Fault(does=promoted, silence_s_max=PEOPLE_S, weight=0.5),
     "stranger:20": Fault(does=long_transaction(20), silence_s_max=HANDED_OVER_S_MAX, lasts_s=20),
     "asleep:30": Fault(does=client_asleep(30), lasts_s=30),

@@ -23,7 +23,10 @@ from tests.system.processes import Desk, Launch, Program, Service, Verdict
 
 RUNS_MAX: Final = 10
 WINDOW_S: Final = 1.0
-LIMITS: Final = ("--limit", f"run={RUNS_MAX}/{WINDOW_S:g}:{RUNS_MAX}", "--limit", "status=200/1:20")
+AT_ONCE: Final = 6
+"""So few that a successor can send beside what may still arrive of the two before: each has half of them at once."""
+
+LIMITS: Final = ("--limit", f"run={RUNS_MAX}/{WINDOW_S:g}:{AT_ONCE}", "--limit", "status=200/1:20")
 """At each endpoint a job every 100 ms: whoever sends is seen to, and there is a processor left for other tests."""
 
 NAMES: Final = ("first", "second")

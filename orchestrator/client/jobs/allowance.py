@@ -94,12 +94,13 @@ def follow_predecessor(
 
 def _late_at_most(operation: Operation, limit: Limit, unanswered: int) -> int:
     """How many of the processes before may still arrive: of what is claimed first those that nobody has an answer to,
-    but no more than two of them may have had at once; of everything else as many as one may.
+    but no more than two of them may have had at once; of everything else as many as one may. One slot is left all the
+    same, where a limit is that small: they come at different times, and an endpoint is not to stand still for them.
     """
-    at_once = limit.concurrent
+    at_once, most = limit.concurrent, max(0, limit.requests - 1)
     if operation in CLAIMED:
-        return unanswered if at_once is None else min(unanswered, 2 * at_once)
-    return at_once or 0  # of the others one is asked for now and then
+        return min(unanswered, most if at_once is None else min(most, 2 * at_once))
+    return min(at_once or 0, most)  # of the others one is asked for now and then
 
 
 def left_to_successor(limiter: "RateLimiter", finished: tuple[int, int], *, now: int) -> EndpointLeft:

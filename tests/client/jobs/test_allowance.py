@@ -50,3 +50,11 @@ def test_one_that_was_cut_off_leaves_its_successor_half_of_the_places() -> None:
     follow_predecessor(limiter, answered=(), unanswered=unanswered, now=clock.now(), is_successor=True)
     assert limiter.figures(Operation.RUN).used == 2 * at_once, "no more may be of that one and of the one before it"
     assert limiter.available(Operation.RUN, 0) == at_once
+
+
+def test_where_a_limit_is_smaller_than_what_may_still_arrive_its_successor_sends_one_at_a_time() -> None:
+    """A process that its ledger is taken from has more answers that it could not write down."""
+    clock = SystemClock()
+    limiter = RateLimiter(clock, {Operation.RUN: Limit(10, 1, 5)}, pacing="window")
+    follow_predecessor(limiter, answered=(), unanswered=[clock.now()] * 12, now=clock.now(), is_successor=True)
+    assert limiter.available(Operation.RUN, 0) == 1

@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 TAKE_OVERS = "tests/limits/test_take_overs.py::test_at_take_overs_no_request_is_refused_whatever_the_way_of_counting"
+ALLOWANCE = "tests/client/jobs/test_allowance.py"
 DEPOSED = "tests/engine/hosting/test_deposed.py"
 HANDOVER = "tests/core/ownership/test_handover.py"
 LEASE = "tests/core/ownership/test_lease.py"
@@ -243,9 +244,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/client/jobs/allowance.py::follow_predecessor",
         old="places=number if operation in SYNC_OPERATIONS else 0",
         new="places=number",
-        tests=(
-            "tests/client/jobs/test_allowance.py::test_one_that_was_cut_off_leaves_its_successor_half_of_the_places",
-        ),
+        tests=(f"{ALLOWANCE}::test_one_that_was_cut_off_leaves_its_successor_half_of_the_places",),
     ),
     Fault(
         name="who waits for a ledger that went elsewhere is told to upgrade the program",
@@ -344,5 +343,14 @@ FAULTS: tuple[Fault, ...] = (
         old="async with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
         new="self._watch = BeatWatch()\nasync with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
         tests=(f"{SHARD_OWNER}::test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look",),
+    ),
+    Fault(
+        name="an endpoint with a small limit stands still for what may still arrive of an owner before",
+        path="orchestrator/client/jobs/allowance.py::_late_at_most",
+        old="at_once, most = limit.concurrent, max(0, limit.requests - 1)",
+        new="at_once, most = limit.concurrent, limit.requests",
+        tests=(
+            f"{ALLOWANCE}::test_where_a_limit_is_smaller_than_what_may_still_arrive_its_successor_sends_one_at_a_time",
+        ),
     ),
 )
