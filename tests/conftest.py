@@ -22,6 +22,7 @@ them is to be what all the workers wait for at the end.
 """
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -115,14 +116,14 @@ def _shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 def _databases(config: pytest.Config, shared: Path, *, is_durable: bool = False) -> Iterator["Databases"]:
     from tests.postgres.databases import Databases
-    from tests.postgres.server import server_url
+    from tests.postgres.server import NAMED, server_url
 
     # Who has started the server waits for the other processes: not as a part of its last test, whose time is bounded.
     use = ExitStack()
     config.add_cleanup(use.close)
     made = Databases(use.enter_context(server_url(shared, is_durable=is_durable)))
     yield made
-    made.close()
+    made.close(stays=not is_durable and NAMED in os.environ)
 
 
 @pytest.fixture(scope="module")

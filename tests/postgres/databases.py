@@ -78,11 +78,14 @@ class Databases:
         yield self._url_of(name)
         self._runner.run(self._removed(name))
 
-    def close(self) -> None:
-        """Nothing of them is left."""
+    def close(self, *, stays: bool = True) -> None:
+        """Nothing of them is left on a server that `stays`. On one that ends, to remove them takes up to a minute for
+        nothing.
+        """
         for name, connection in self._made.items():
             self._runner.run(connection.close())
-            self._runner.run(self._removed(name))
+            if stays:
+                self._runner.run(self._removed(name))
         self._runner.run(self._admin.close())
         self._runner.close()
 
