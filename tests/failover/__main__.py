@@ -116,8 +116,8 @@ def _record(ends: Sequence[Ended], command: str) -> None:
         record("the same where it was asked to stop", max(asked), "s", command, at_most=HANDED_OVER_S_MAX)
     late = sum(end.late for end in ends)
     record("requests of an owner after its successor's first", late, "requests", command, at_most=0)
-    twice, uncertain = sum(end.twice for end in ends), sum(end.uncertain for end in ends)
-    record("jobs paid twice by faults", twice, f"of {sum(end.jobs for end in ends):,}", command, at_most=uncertain)
+    twice, most = sum(end.twice for end in ends), sum(end.uncertain + end.repeated_max for end in ends)
+    record("jobs paid twice by faults", twice, f"of {sum(end.jobs for end in ends):,}", command, at_most=most)
 
 
 if __name__ == "__main__":
