@@ -10,7 +10,9 @@ from pathlib import Path
 
 from orchestrator.core.service.row_variables import NO_KEYS, OwnKeys, RowVariables
 from orchestrator.formats.input.rows import Row
-from orchestrator.ledger import migrations
+from orchestrator.ledger import Ledger, migrations
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 
 
@@ -28,6 +30,20 @@ def rows(number: int, *, policy: bytes | None = None, s3_config: bytes | None = 
         )
         for n in range(1, number + 1)
     ]
+
+
+async def run_of_rows(
+    ledger: Ledger, name: str, *, service_url: str, endpoint: str, settings: RunSettings, jobs: int
+) -> Run:
+    """A run of that name whose so many rows are taken in."""
+    run = await ledger.runs.create(
+        name=name, service_url=service_url, endpoint=endpoint, source="/x", settings=settings
+    )
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
+    await ledger.runs.intakes.accept(intake)
+    [found] = await ledger.runs.all([run.id])
+    return found
 
 
 @functools.cache

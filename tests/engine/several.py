@@ -18,14 +18,13 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.process.engine_process import EngineProcess, open_process
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from tests.engine.process import KEY, Heard, Listener
-from tests.engine.rows import empty_ledger, rows
+from tests.engine.rows import empty_ledger, run_of_rows
 from tests.postgres.ledgers import waited_for
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -58,14 +57,7 @@ class Workplace:
         ledger, name = ledger or self.ledger, name or f"at {endpoint}"
         hold = self.process.dependencies.holding_intakes(ledger.address)
         async with hold(name) if isinstance(ledger.address, Path) else nullcontext():
-            run = await ledger.runs.create(
-                name=name, service_url=URL, endpoint=endpoint, source="/x", settings=settings
-            )
-            intake = await ledger.runs.intakes.start(run)
-            await ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
-            await ledger.runs.intakes.accept(intake)
-        [found] = await ledger.runs.all([run.id])
-        return found
+            return await run_of_rows(ledger, name, service_url=URL, endpoint=endpoint, settings=settings, jobs=JOBS)
 
     @asynccontextmanager
     async def at_work(self, *runs: Run, is_keeper: bool = False) -> AsyncIterator[Engine]:

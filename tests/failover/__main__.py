@@ -2,11 +2,11 @@
 
 python -m tests.failover [--times 1] [--faults N --seed 1 [--worlds 2]] [--record] [FAULT ...]
 
-Each fault once, in order, if none is named; or N that are drawn by a seed, of which each is one if they are enough. Real processes: two that share a ledger, and
-people's commands beside them, on a server of their own. There is always something to send at two endpoints. Exits with 1
-where a request came of a process whose successor had sent there, where nothing was sent at an endpoint for more than ten
-seconds (of a fault that spares nobody: than it lasts and ten more), where a limit was passed, where a job has not exactly
-one result, or where more was paid twice than was uncertain.
+Each fault once, in order, if none is named; or N that are drawn by a seed, of which each is one if they are enough.
+Real processes: two that share a ledger, and people's commands beside them, on a server of their own. There is always
+something to send at two endpoints. Exits with 1 where a request came of a process whose successor had sent there, where
+nothing was sent at an endpoint for more than ten seconds (of a fault that spares nobody: than it lasts and ten more),
+where a limit was passed, where a job has not exactly one result, or where more was paid twice than was uncertain.
 """
 
 import argparse

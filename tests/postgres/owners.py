@@ -3,8 +3,10 @@
 from typing import Any
 
 from orchestrator.core.ownership.shard_bids import KEEPERS
+from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import Process, Processes, ProcessName, ProcessNumber
+from tests.postgres.ledgers import waited_for
 
 
 async def takes(driver: Any, process: ProcessName) -> ProcessNumber:
@@ -28,6 +30,13 @@ async def takes_over(driver: Any, process: ProcessName) -> ProcessNumber:
     while not await Processes(driver).declare_dead(await owner_of(driver)):
         pass  # it has beaten meanwhile
     return await takes(driver, process)
+
+
+async def taken_over(url: str, process: ProcessName) -> None:
+    """The ledger at that URL has another owner, which is gone."""
+    driver = await waited_for(url)({}, LineBounds())
+    await takes_over(driver, process)
+    driver.terminate()
 
 
 async def declares_dead(driver: Any) -> None:

@@ -25,7 +25,6 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.processes.owners_line import SETTINGS as OWNERS_LINE
-from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sites.server_site import ServerSite
 from orchestrator.settings.addresses.ledger_address import LedgerAddress, LedgerUrl, parse_ledger_url
@@ -35,7 +34,7 @@ from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.engine.process import Heard, Listener
-from tests.engine.rows import rows
+from tests.engine.rows import run_of_rows
 from tests.postgres.ledgers import on_virtual_time, waited_for
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import URL, SimulatedService
@@ -246,14 +245,9 @@ class Site:
 
     async def run_at(self, endpoint: str, settings: RunSettings = RunSettings(), *, jobs: int = JOBS) -> Run:  # noqa: B008
         async with self.ledger() as ledger:
-            run = await ledger.runs.create(
-                name=f"at {endpoint}", service_url=URL, endpoint=endpoint, source="/x", settings=settings
+            return await run_of_rows(
+                ledger, f"at {endpoint}", service_url=URL, endpoint=endpoint, settings=settings, jobs=jobs
             )
-            intake = await ledger.runs.intakes.start(run)
-            await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
-            await ledger.runs.intakes.accept(intake)
-            [found] = await ledger.runs.all([run.id])
-            return found
 
     async def until(self, run: Run, state: State, number: int = JOBS, *, within_s: float = PATIENCE_S) -> None:
         async with self.ledger() as ledger:

@@ -12,7 +12,6 @@ from orchestrator.core.batches.batch_steps import SETTLE_US
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.emulator.batches.batch_rules import BatchRules
 from orchestrator.errors import DeposedError, leading
-from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.ledger.processes.tenure import tenure_of
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
@@ -20,7 +19,7 @@ from orchestrator.units import SECOND_US
 from tests.engine.batches.batched import Batched, Call, Lost, batched, once
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import on_virtual_time, waited_for
-from tests.postgres.owners import takes_over
+from tests.postgres.owners import taken_over
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 
@@ -119,11 +118,4 @@ async def deposed(
     """Another process takes the place of one whose request does not arrive, which is `seen`."""
     async with owned(tmp_path, url, service, clock, FIRST) as b:
         seen.append(await under_way(b))
-        await taken_over(url)
-
-
-async def taken_over(url: str) -> None:
-    """The ledger has another owner, which is gone."""
-    driver = await waited_for(url)({}, LineBounds())
-    await takes_over(driver, GONE)
-    driver.terminate()
+        await taken_over(url, GONE)

@@ -12,11 +12,12 @@ from orchestrator.core.service.job_record import Record
 from orchestrator.errors import DeposedError, leading
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.schema.job_tables import metadata
-from tests.engine.hosting.test_owned import JOBS, all_sent, owned, taken_over
+from tests.engine.hosting.test_owned import GONE, JOBS, all_sent, owned
 from tests.engine.process import Process
 from tests.engine.scripted import COMPLETED, Asked, Reply, Scripted, numbered
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import waited_for
+from tests.postgres.owners import taken_over
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -54,7 +55,7 @@ async def deposed(tmp_path: Path, url: str, transport: Scripted, then: Callable[
         await all_sent(transport)
         await p.until(State.OUTSTANDING, ANSWERED)
         await anyio.sleep(1)
-        await taken_over(url)
+        await taken_over(url, GONE)
         await then()
         await anyio.sleep_forever()
 

@@ -23,7 +23,7 @@ from tests.engine.process import WATCH_EVERY_S, Process, process
 from tests.engine.scripted import ACCEPTED, COMPLETED, CUT, Reply, Scripted, numbered
 from tests.postgres.databases import Databases
 from tests.postgres.ledgers import on_virtual_time, waited_for
-from tests.postgres.owners import takes, takes_over
+from tests.postgres.owners import taken_over, takes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -92,14 +92,7 @@ async def deposed_in_flight(tmp_path: Path, url: str, transport: Scripted) -> No
     async with owned(tmp_path, url, transport) as p:
         await p.begin()
         await all_sent(transport)
-        await taken_over(url)
-
-
-async def taken_over(url: str) -> None:
-    """The ledger has another owner, which is gone."""
-    driver = await waited_for(url)({}, LineBounds())
-    await takes_over(driver, GONE)
-    driver.terminate()
+        await taken_over(url, GONE)
 
 
 async def gone_without_a_word(url: str) -> None:

@@ -4,7 +4,8 @@ Time is that of `tests.simulation`.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -23,12 +24,11 @@ from orchestrator.engine.runtime.scope import Scope
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command_types import Action
-from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.pods.workplace import CONNECTION, TEMPLATE, Workplace, is_template_list
-from tests.engine.rows import rows
+from tests.engine.rows import run_of_rows
 from tests.simulation.database import async_creator
 from tests.simulation.world import URL
 
@@ -41,12 +41,7 @@ SLOW_S = 25.0
 
 async def a_run(ledger: Ledger, name: str) -> Run:
     """One of some jobs, which wants a pod."""
-    run = await ledger.runs.create(name=name, service_url=URL, endpoint="pods:vllm", source="/x", settings=SETTINGS)
-    intake = await ledger.runs.intakes.start(run)
-    await ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
-    await ledger.runs.intakes.accept(intake)
-    [found] = await ledger.runs.all([run.id])
-    return found
+    return await run_of_rows(ledger, name, service_url=URL, endpoint="pods:vllm", settings=SETTINGS, jobs=JOBS)
 
 
 @asynccontextmanager
@@ -72,27 +67,43 @@ async def until_done(ledger: Ledger, runs: Sequence[Run], number: int = JOBS) ->
         await anyio.sleep(1)
 
 
-def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_before_somebody_asks_again(
-    tmp_path: Path,
-) -> None:
-    place = Workplace(tmp_path)
-    is_asked, may_answer = anyio.Event(), anyio.Event()
+def held_up(place: Workplace, after: int = 0) -> tuple[anyio.Event, anyio.Event]:
+    """The account does not answer `after` so many questions before it may: whether it was asked, and what lets it."""
+    is_asked, may_answer, questions = anyio.Event(), anyio.Event(), count()
 
     async def before(request: httpx.Request) -> httpx.Response | None:
-        if is_template_list(request):
+        if is_template_list(request) and next(questions) >= after:
             is_asked.set()
             await may_answer.wait()
         return None
 
-    async def asked(ledger: Ledger, action: Action, runs: Sequence[Run]) -> None:
-        for run in runs:
-            number = await ledger.commands.ask(action, run=run.id)
-            while (await ledger.commands.answer(number)).outcome is None:  # noqa: ASYNC110  nobody tells
-                await anyio.sleep(1)
+    place.way.before = before
+    return is_asked, may_answer
+
+
+def beside(place: Workplace) -> AbstractAsyncContextManager[Ledger]:
+    """The ledger, for somebody who only asks."""
+    path = place.folder / "db"
+    return command_ledger(path, clock=place.clock, connect=async_creator(path))
+
+
+async def asked(ledger: Ledger, action: Action, runs: Sequence[Run]) -> None:
+    """Whoever serves the runs has carried that out."""
+    for run in runs:
+        number = await ledger.commands.ask(action, run=run.id)
+        while (await ledger.commands.answer(number)).outcome is None:  # noqa: ASYNC110  nobody tells
+            await anyio.sleep(1)
+
+
+def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_before_somebody_asks_again(
+    tmp_path: Path,
+) -> None:
+    place = Workplace(tmp_path)
+    is_asked, may_answer = held_up(place)
 
     async def main() -> None:
-        path, stop = tmp_path / "db", anyio.Event()
-        async with command_ledger(path, clock=place.clock, connect=async_creator(path)) as ledger:
+        stop = anyio.Event()
+        async with beside(place) as ledger:
             runs = [await a_run(ledger, name) for name in ("first", "second")]
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(serve, place.serving, place.console, place.dependencies, stop)
@@ -106,7 +117,6 @@ def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_be
                 await until_done(ledger, runs)
                 stop.set()
 
-    place.way.before = before
     place.world(main)
 
 
