@@ -18,7 +18,7 @@ from orchestrator.api.foreground.run_log import LogBook
 from orchestrator.api.foreground.run_share import RunShare, run_share
 from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_up
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
-from orchestrator.api.hosting.follower import FollowedRun, followed_run, served_by
+from orchestrator.api.hosting.follower import FollowedRun, followed_run
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import start_and_stop_texts
 from orchestrator.api.runs.process_commands import ask_process, beside
@@ -212,7 +212,7 @@ class Foreground:
 
     async def _leave(self, followed: FollowedRun, ledger: Ledger) -> Summary:
         """Ends the following, and the run, where whoever leaves wants that."""
-        name, held_by = followed.run.name, await served_by(ledger, followed.run)
+        name, held_by = followed.run.name, followed.holder
         if self._gave_up and held_by:
             await ask_process(ledger, Action.RELEASE, run=followed.run.id)
         is_left_there = not followed.is_told_to_stop  # else whoever works there ends, too

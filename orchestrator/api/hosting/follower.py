@@ -6,6 +6,7 @@ from typing import Final
 import anyio
 
 from orchestrator.api.runs.process_commands import Acknowledged, ask_process
+from orchestrator.api.runs.run_lookup import served_by
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.observers.run_elsewhere import NOBODY, RunElsewhere
 from orchestrator.engine.observers.served_run import totals
@@ -149,11 +150,6 @@ class FollowedRun(RunElsewhere):
                 f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; "
                 f"{self._silent_advice}"
             )
-
-
-async def served_by(ledger: Ledger, run: Run) -> str | None:
-    """Who works at the endpoint of `run`, or, while nobody does, on the ledger, as text for people; None if nobody."""
-    return await ledger.holder(run.endpoint_id) or await ledger.holder()
 
 
 async def followed_run(ledger: Ledger, run: Run, console: Console, *, silent: str = TAKES_PLACE) -> FollowedRun:

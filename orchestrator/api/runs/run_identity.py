@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.api.runs.next_command import resume_other_command
 from orchestrator.api.runs.process_commands import rebind
 from orchestrator.api.runs.run_defaults import process_defaults
-from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.api.runs.run_lookup import run_named, served_by
 from orchestrator.api.runs.settings_check import check_rows_fit, check_run_endpoint, check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.profiles import endpoint_at
@@ -213,7 +213,7 @@ def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int, mach
 async def check_not_local(run: Run, ledger: Ledger) -> None:
     """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
     if run.service_url == LOCAL:
-        held_by = await ledger.holder(run.endpoint_id) or await ledger.holder() or "another process"
+        held_by = await served_by(ledger, run) or "another process"
         raise LedgerBusyError(
             f"{ledger.address}: {held_by} works on this ledger, and cannot run {run.endpoint} of {run.name} for"
             f" this one; wait for it, stop it, or use another {run_request.LEDGER}"

@@ -37,6 +37,11 @@ async def run_named(ledger: Ledger, name: str | None, *, not_accepted: bool = Fa
     )
 
 
+async def served_by(ledger: Ledger, run: Run) -> str | None:
+    """Who works at the endpoint of `run`, or, while nobody does, on the ledger, as text for people; None if nobody."""
+    return await ledger.holder(run.endpoint_id) or await ledger.holder()
+
+
 def unknown_name(what: str, name: str, ledger: LedgerAddress, known: Sequence[str]) -> UsageError:
     """There is no such thing of that name; says which there are, and which one is probably meant."""
     near = nearest(name, known)

@@ -87,20 +87,20 @@ def follow_predecessor(
         limiter.hold(Operation.RUN, answered, () if is_successor else unanswered)
     for operation in Operation if is_successor else ():
         limit = limiter.limit(operation)
-        number = _late_at_most(operation, limit, len(unanswered))
+        # One slot is left where a limit is that small: they come at different times, and no endpoint is to stand still.
+        number = min(_late_at_most(operation, limit, len(unanswered)), max(0, limit.requests - 1))
         until = now + LATE_US_MAX + round(limit.window_s * SECOND_US)
         limiter.reserve(operation, number, until, places=number if operation in SYNC_OPERATIONS else 0)
 
 
 def _late_at_most(operation: Operation, limit: Limit, unanswered: int) -> int:
     """How many of the processes before may still arrive: of what is claimed first those that nobody has an answer to,
-    but no more than two of them may have had at once; of everything else as many as one may. One slot is left all the
-    same, where a limit is that small: they come at different times, and an endpoint is not to stand still for them.
+    but no more than two of them may have had at once; of everything else as many as one may.
     """
-    at_once, most = limit.concurrent, max(0, limit.requests - 1)
-    if operation in CLAIMED:
-        return min(unanswered, most if at_once is None else min(most, 2 * at_once))
-    return min(at_once or 0, most)  # of the others one is asked for now and then
+    at_once = limit.concurrent
+    if operation not in CLAIMED:
+        return at_once or 0  # of the others one is asked for now and then
+    return unanswered if at_once is None else min(unanswered, 2 * at_once)
 
 
 def left_to_successor(limiter: "RateLimiter", finished: tuple[int, int], *, now: int) -> EndpointLeft:

@@ -24,7 +24,7 @@ from orchestrator.engine.hosting.worker_scaling import END_S_MAX
 from orchestrator.engine.pods.pod_account import PodAccount
 from orchestrator.engine.pods.pod_keeper import PodKeeper, PodPlace, PodsWanted
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.service_registry import ServiceRegistry
+from orchestrator.engine.ports.service_registry import ServiceRegistry, placed_at
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
@@ -284,7 +284,8 @@ class PodHost:
             return False
         [run] = found
         settings = self._runs.settings_of.get(run.id, run.settings)
-        api = await self._services.endpoint_of(self._services.with_pod(run, lease.url), settings)
+        # No endpoint of the ledger's: one that comes to be one has to become part of the shard of its run.
+        api = await self._services.endpoint_of(placed_at(run, lease.url), settings)
         answer = None
         with anyio.move_on_after(ANSWER_S_MAX):
             answer = await api.health_answer()

@@ -95,13 +95,7 @@ class ServiceRegistry:
                 f"{run.name} is at {run.endpoint}: jobs go from the service to no URL, nor the other way, but to a"
                 " member of its pool"
             )
-        return replace(run, service_url=place_for(endpoint, run.service_url), endpoint=endpoint)
-
-    def with_pod(self, run: Run, url: str) -> Run:
-        """`run` as it would be at its pod at that URL. To be asked whether it is ready, a pod needs to be no endpoint
-        of the ledger's: one that comes to be one has to become part of the shard of its run.
-        """
-        return replace(run, service_url=place_for(url, run.service_url), endpoint=url)
+        return placed_at(run, endpoint)
 
     async def endpoint_of(self, run: Run, settings: RunSettings) -> ServerlessEndpoint:
         """The endpoint of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
@@ -200,3 +194,8 @@ class ServiceRegistry:
                 f"the system lets this process open {self._open_files:,} files: no more requests at once than "
                 f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
             )
+
+
+def placed_at(run: Run, endpoint: str) -> Run:
+    """`run` as it would be at `endpoint`, which may be a URL; nothing of it is written."""
+    return replace(run, service_url=place_for(endpoint, run.service_url), endpoint=endpoint)

@@ -123,14 +123,16 @@ class ServerSite:
     async def _make_room_for_owners(self) -> None:
         found = await self.version()
         refuse_unknown(self.address, found)
-        is_older = found is not None and found != SCHEMA_VERSION
-        holder = await self.holder() if is_older else None
-        if is_older and holder is None:
-            await self.inspection.check_upgrade()
-        if found is not None and found >= OWNED_SINCE:
+        if found == SCHEMA_VERSION:
             return
-        if holder is not None:
-            raise older_owner_error(f"{self.address}:", holder)
+        if found is not None:
+            holder = await self.holder()
+            if holder is None:
+                await self.inspection.check_upgrade()
+            if found >= OWNED_SINCE:
+                return
+            if holder is not None:
+                raise older_owner_error(f"{self.address}:", holder)
         await self.migrate()
 
     @asynccontextmanager

@@ -346,9 +346,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an endpoint with a small limit stands still for what may still arrive of an owner before",
-        path="orchestrator/client/jobs/allowance.py::_late_at_most",
-        old="at_once, most = limit.concurrent, max(0, limit.requests - 1)",
-        new="at_once, most = limit.concurrent, limit.requests",
+        path="orchestrator/client/jobs/allowance.py::follow_predecessor",
+        old="max(0, limit.requests - 1)",
+        new="limit.requests",
         tests=(
             f"{ALLOWANCE}::test_where_a_limit_is_smaller_than_what_may_still_arrive_its_successor_sends_one_at_a_time",
         ),

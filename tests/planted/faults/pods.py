@@ -179,7 +179,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a pod is an endpoint of the ledger as soon as it is asked whether it is ready",
         path="orchestrator/engine/hosting/pod_host.py::PodHost._answers",
-        old="self._services.with_pod(run, lease.url)",
+        old="placed_at(run, lease.url)",
         new="await self._ledger.runs.at_endpoint(run, lease.url)",
         tests=(f"{_HANDED_OVER}::test_a_pod_that_is_about_to_be_ready_ends_nothing_at_those_that_are",),
     ),
