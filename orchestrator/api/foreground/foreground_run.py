@@ -111,8 +111,7 @@ class Foreground:
         start_and_stop_texts.say_recovered(self._console, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)
         await tell_outlook(engine.ledger, run, settings, self._request.connection, self._console)
-        await engine.host.provide_for(run)
-        await session.send()
+        await engine.host.send(run)
         self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
         engine.groups.taking.start_soon(
             tell_after_canary, engine.ledger, session, self._request.connection, self._console

@@ -88,6 +88,7 @@ class RunHost:
 
         Raises `UsageError` where its endpoint cannot be used, or its validator.
         """
+        self.runs.wanted.to_send.add(run.id)
         self.endpoints.validators.load(self.runs.settings_of.get(run.id, run.settings))
         with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
             async with self._turn:
@@ -170,16 +171,13 @@ class RunHost:
                 await self.serve(run)
             to_come.discard(number)
 
-    async def provide_for(self, run: Run) -> None:
-        """Sees that `run`, which is about to be sent, has its files, the workers that it wants, and can have its pods.
-        Raises `UsageError` where that cannot be.
+    async def send(self, run: Run) -> None:
+        """Sends the jobs of `run`, which is taken on, once its files are made, it has the workers that it wants, and it
+        can have its pods; not where it is released meanwhile. Raises `UsageError` where that cannot be.
         """
-        await self.save_again(self.runs.sessions[run.id])
-        await self._equip(run)
-
-    async def _equip(self, run: Run) -> None:
-        await self.workers.raise_for(run)
-        await self.pods.ask_for(run)
+        session = self.runs.sessions[run.id]
+        await self.save_again(session)
+        await self._begin(session)
 
     async def serve(self, run: Run) -> str | None:
         """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
@@ -207,7 +205,8 @@ class RunHost:
         return None
 
     async def _begin(self, session: RunSession) -> None:
-        await self._equip(session.run)
+        await self.workers.raise_for(session.run)
+        await self.pods.ask_for(session.run)
         self.runs.unservable.pop(session.run.id, None)
         if session.run.id in self.runs.wanted.to_send:  # nobody has released it while its account was waited for
             await session.send()

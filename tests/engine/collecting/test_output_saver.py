@@ -283,7 +283,7 @@ async def test_the_next_process_saves_first_what_the_disk_did_not_take(tmp_path:
         for is_mended in (False, True):
             if is_mended:
                 (tmp_path / "out").unlink()
-            await p.engine.host.provide_for(p.run)
+            await p.engine.host.send(p.run)
             assert (p.progress.count("unsaved_for_disk") > 0) is not is_mended
             assert ("File exists" in (why_blocked(p.endpoint, p.run.id) or "")) is not is_mended
         await p.begin()
@@ -366,7 +366,7 @@ async def test_a_stop_waits_for_no_slow_link_of_an_answer_and_it_is_fetched_at_t
         stopped_at = anyio.current_time()
     assert anyio.current_time() - stopped_at < 1
     async with process(tmp_path / "db", transport, settings=strict, fetch_link=link(PNG)) as p:
-        await p.engine.host.provide_for(p.run)
+        await p.engine.host.send(p.run)
         assert await p.counts() == {"succeeded": 1}
         assert [output["image"]["bytes"] for output in await outputs(p)] == [len(PNG)]
         assert await p.story() == ["claimed", "completed"]

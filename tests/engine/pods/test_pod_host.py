@@ -120,6 +120,27 @@ def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_be
     place.world(main)
 
 
+def test_a_run_in_the_foreground_that_is_released_while_its_account_does_not_answer_ends_unsent(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    is_asked, may_answer = held_up(place, after=1)  # which is asked before there is a run
+
+    async def release(ledger: Ledger) -> None:
+        await is_asked.wait()
+        await asked(ledger, Action.RELEASE, await ledger.runs.all())
+        may_answer.set()
+
+    async def main() -> None:
+        async with beside(place) as ledger, anyio.create_task_group() as tasks:
+            tasks.start_soon(release, ledger)
+            await place.carry_out(JOBS)
+            assert not place.executed
+            assert await ledger.runs.releases.to_serve() == []
+            await place.carry_out(JOBS)
+            assert len(place.executed) == JOBS, "whoever begins it again wants it sent"
+
+    place.world(main)
+
+
 @pytest.mark.slow
 def test_pods_of_runs_that_are_served_later_are_kept_by_who_comes_next(tmp_path: Path) -> None:
     place = Workplace(tmp_path, execution_s=20)

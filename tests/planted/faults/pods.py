@@ -12,6 +12,7 @@ _LATER = f"{_HOST}::test_pods_of_runs_that_are_served_later_are_kept_by_who_come
 _RELEASED = (
     f"{_HOST}::test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_before_somebody_asks_again"
 )
+_UNSENT = f"{_HOST}::test_a_run_in_the_foreground_that_is_released_while_its_account_does_not_answer_ends_unsent"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -160,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/run_host.py::RunHost._begin",
         old="if session.run.id in self.runs.wanted.to_send:",
         new="if True:",
-        tests=(_RELEASED,),
+        tests=(_RELEASED, _UNSENT),
     ),
     Fault(
         name="a run is sent that was released while the account of another one was waited for",

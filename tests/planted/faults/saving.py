@@ -83,8 +83,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what the disk did not take stays in the ledger whole",
-        path="orchestrator/engine/hosting/run_host.py::RunHost.provide_for",
-        old="await self.save_again(self.runs.sessions[run.id])",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.send",
+        old="await self.save_again(session)",
         new="pass",
         tests=(f"{SAVER}::test_the_next_process_saves_first_what_the_disk_did_not_take",),
     ),
