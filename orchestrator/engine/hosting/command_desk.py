@@ -12,11 +12,16 @@ from orchestrator.engine.commands.resend import resent
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.subscribers import Subscribers
+from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, AskedCommands, Command, Reply
 
 OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
 CHANGES_RUN: Final = frozenset((Action.PRIORITY, Action.BRAKES, Action.RENAME, Action.DELETE))
+ASIDE_S: Final = 0.5
+"""So long who asks for what may take its time waits for how that ends: a command is to be seen within a second."""
+
+SERVED_LATER: Final = Reply("it is served as soon as its account has answered")
 LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
 
 
@@ -53,7 +58,7 @@ class CommandDesk(CommandInbox):
         rechecker = Revalidator(ledger=ledger, validators=endpoints.validators, settings_of=endpoints.settings_of)
         self.register(Action.RECHECK, rechecker.recheck_asked)
         self.register(Action.CANCEL_JOBS, partial(cancel_chosen, ledger, endpoints.owed.wake))
-        self.register(Action.SERVE, self._of_now(self._told(host.serve_asked)))
+        self.register(Action.SERVE, self._of_now(self._told(self._aside(host.serve_asked))))
         self.register(Action.RELEASE, self._of_now(self._told(host.release_asked)))
         self.register(Action.REBIND, self._of_now(host.rebind_asked))
         self.register(Action.TICK, self._tick_asked)
@@ -65,6 +70,30 @@ class CommandDesk(CommandInbox):
 
         async def carry_out(command: Command) -> Reply:
             return OF_ANOTHER if self.asked_before.has(command.id) else await handler(command)
+
+        return carry_out
+
+    def _aside(self, handler: Handler) -> Handler:
+        """An account may answer after half a minute: no other command waits for it, least of all a pause."""
+
+        async def carry_out(command: Command) -> Reply:
+            ended: list[Reply | StorageError] = []
+            has_ended = anyio.Event()
+
+            async def go() -> None:
+                try:
+                    ended.append(await handler(command))
+                except StorageError as error:
+                    ended.append(error)
+                has_ended.set()
+
+            self._host.groups.taking.start_soon(go)
+            with anyio.move_on_after(ASIDE_S):
+                await has_ended.wait()
+            [reply] = ended or [SERVED_LATER]
+            if isinstance(reply, StorageError):
+                raise reply
+            return reply
 
         return carry_out
 

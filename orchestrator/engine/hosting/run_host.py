@@ -237,7 +237,10 @@ class RunHost:
         """Carries out a SERVE."""
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
-        held = await self.serve(run)
+        try:
+            held = await self.serve(run)
+        except StorageError as error:  # nobody may wait for it any more
+            held = self.hold(run, error)
         return Reply("it is served" if held is None else f"it is held: {held}")
 
     async def release_asked(self, command: Command) -> Reply:

@@ -87,10 +87,9 @@ def beside(place: Workplace) -> AbstractAsyncContextManager[Ledger]:
     return command_ledger(path, clock=place.clock, connect=async_creator(path))
 
 
-async def asked(ledger: Ledger, action: Action, runs: Sequence[Run]) -> None:
+async def asked(ledger: Ledger, runs: Sequence[Run], *actions: Action) -> None:
     """Whoever serves the runs has carried that out."""
-    for run in runs:
-        number = await ledger.commands.ask(action, run=run.id)
+    for number in [await ledger.commands.ask(action, run=run.id) for action in actions for run in runs]:
         while (await ledger.commands.answer(number)).outcome is None:  # noqa: ASYNC110  nobody tells
             await anyio.sleep(1)
 
@@ -108,12 +107,12 @@ def test_a_run_that_is_released_while_its_account_does_not_answer_is_not_sent_be
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(serve, place.serving, place.console, place.dependencies, stop)
                 await is_asked.wait()
-                await asked(ledger, Action.RELEASE, runs)  # of which the second one waits for the first
+                await asked(ledger, runs, Action.RELEASE)  # of which the second one waits for the first
                 may_answer.set()
                 await anyio.sleep(UNDECIDED_S)
                 assert not place.executed
                 assert await ledger.runs.releases.to_serve() == []
-                await asked(ledger, Action.SERVE, runs)
+                await asked(ledger, runs, Action.SERVE)
                 await until_done(ledger, runs)
                 stop.set()
 
@@ -126,7 +125,7 @@ def test_a_run_in_the_foreground_that_is_released_while_its_account_does_not_ans
 
     async def release(ledger: Ledger) -> None:
         await is_asked.wait()
-        await asked(ledger, Action.RELEASE, await ledger.runs.all())
+        await asked(ledger, await ledger.runs.all(), Action.RELEASE)
         may_answer.set()
 
     async def main() -> None:
@@ -137,6 +136,29 @@ def test_a_run_in_the_foreground_that_is_released_while_its_account_does_not_ans
             assert await ledger.runs.releases.to_serve() == []
             await place.carry_out(JOBS)
             assert len(place.executed) == JOBS, "whoever begins it again wants it sent"
+
+    place.world(main)
+
+
+def test_no_command_waits_until_the_account_of_another_run_answers(tmp_path: Path) -> None:
+    place = Workplace(tmp_path)
+    is_asked, may_answer = held_up(place)
+
+    async def main() -> None:
+        stop = anyio.Event()
+        async with beside(place) as ledger, anyio.create_task_group() as tasks:
+            runs = [await a_run(ledger, name) for name in ("first", "second")]
+            tasks.start_soon(serve, place.serving, place.console, place.dependencies, stop)
+            await is_asked.wait()
+            asked_at = anyio.current_time()
+            await asked(ledger, runs, Action.SERVE, Action.PAUSE)
+            assert anyio.current_time() - asked_at < 10, "it looks what is asked now and then"
+            may_answer.set()
+            await anyio.sleep(UNDECIDED_S)
+            assert not place.executed
+            await asked(ledger, runs, Action.CONTINUE)
+            await until_done(ledger, runs)
+            stop.set()
 
     place.world(main)
 

@@ -157,6 +157,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(_LATER,),
     ),
     Fault(
+        name="a pause waits until the account of another run answers",
+        path="orchestrator/engine/hosting/command_desk.py::CommandDesk.__init__",
+        old="self._of_now(self._told(self._aside(host.serve_asked)))",
+        new="self._of_now(self._told(host.serve_asked))",
+        tests=(f"{_HOST}::test_no_command_waits_until_the_account_of_another_run_answers",),
+    ),
+    Fault(
         name="a run is sent that was released while its account was waited for",
         path="orchestrator/engine/hosting/run_host.py::RunHost._begin",
         old="if session.run.id in self.runs.wanted.to_send:",
