@@ -108,7 +108,7 @@ class Database:
     async def long_transaction(self) -> AsyncIterator[None]:
         """A stranger has written something, and does not end the transaction."""
         async with self.inside() as stranger, stranger.transaction():
-            await stranger.execute("CREATE TABLE of_a_stranger (n int)")
+            await stranger.execute("CREATE TEMPORARY TABLE of_a_stranger (n int) ON COMMIT DROP")
             yield
 
     async def _set(self, what: str) -> None:
