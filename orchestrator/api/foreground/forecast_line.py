@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from orchestrator.client import for_a_batch
+from orchestrator.core.gates.brake_gates import CanaryFacts
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
@@ -15,8 +16,7 @@ from orchestrator.core.planning.planner import plan_of_pool
 from orchestrator.core.planning.pool_forecast import PoolRule
 from orchestrator.core.pools.member import Prefer
 from orchestrator.core.service.health import Health
-from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.observers.served_run import as_it_is
+from orchestrator.engine.observers.served_run import ServedRun, as_it_is
 from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS, absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
@@ -60,14 +60,38 @@ async def tell_outlook(
 
 
 async def tell_after_canary(
-    ledger: Ledger, session: RunSession, connection: ConnectionSettings, console: Console
+    ledger: Ledger, served: ServedRun, settings: RunSettings, connection: ConnectionSettings, console: Console
 ) -> None:
-    """Says how the rest of a run will go once the rows that went first have succeeded: by what these took."""
-    if not session.brakes.awaits_canary:
-        return
-    await session.progress.until(lambda: not session.brakes.awaits_canary)
-    run = await as_it_is(ledger, session.run)
-    await tell_outlook(ledger, run, run.settings, connection, console, of="the rest: ")
+    """Says how the rest of a run will go once enough of the rows have succeeded that go first: by what these took.
+    Nothing where that is so by now, or cannot come to be.
+    """
+    share, progress, is_out = settings.canary.share, served.progress, False
+    while True:
+        seen = progress.changes
+        rows = await _rows_first(ledger, served.run, share)
+        if rows is not None and (rows.has_passed or rows.has_failed):
+            break
+        is_out = True
+        while progress.changes == seen:
+            await progress.change()
+    if is_out and rows.has_passed:
+        run = await as_it_is(ledger, served.run)
+        await tell_outlook(ledger, run, run.settings, connection, console, of="the rest: ")
+
+
+async def _rows_first(ledger: Ledger, run: Run, share: int) -> CanaryFacts | None:
+    """How those stand that go first; None before whoever serves the run has chosen some."""
+    chosen = (await ledger.jobs.brakes.of(run.id)).canary
+    if not chosen:
+        return None
+    jobs = (await ledger.jobs.of(chosen)).values()
+    return CanaryFacts(
+        chosen=len(jobs),
+        succeeded=sum(job.state is State.SUCCEEDED for job in jobs),
+        failed=sum(job.state in (State.FAILED, State.CANCELLED) for job in jobs),
+        due=0,
+        share=share,
+    )
 
 
 class Place(NamedTuple):

@@ -112,10 +112,7 @@ class Foreground:
         await self._intake.say_reopened(engine.ledger, self._request)
         await tell_outlook(engine.ledger, run, settings, self._request.connection, self._console)
         await engine.host.send(run)
-        self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
-        engine.groups.taking.start_soon(
-            tell_after_canary, engine.ledger, session, self._request.connection, self._console
-        )
+        self._under_way(around, engine.groups.taking, engine.ledger, session, settings)
         self._host.ready(engine)
         while True:
             await session.until_over(self._console.warn)
@@ -175,7 +172,7 @@ class Foreground:
                     start_and_stop_texts.say_saved_elsewhere(
                         self._console, followed.run.name, settings, acknowledged.by
                     )
-            self._under_way(around, joining, ledger, followed.run, settings)
+            self._under_way(around, joining, ledger, followed, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)
             self._console.ready()
@@ -250,12 +247,14 @@ class Foreground:
         return start_and_stop_texts.refusal_advice(self._request, self._standing, self._safe_s())
 
     def _under_way(
-        self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, run: Run, settings: run_settings.RunSettings
+        self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, served: ServedRun, settings: run_settings.RunSettings
     ) -> None:
         """All is taken in, and somebody serves it: its results begin to grow, and it may be given up."""
+        if settings.canary.rows:
+            tasks.start_soon(tell_after_canary, ledger, served, settings, self._request.connection, self._console)
         if not self._is_under_way:
             self._is_under_way = True
-            self._files.grow(tasks, ledger, run)
+            self._files.grow(tasks, ledger, served.run)
             if settings.give_up_after_us is not None:
                 around.start_soon(self._give_up, settings.give_up_after_us)
 

@@ -1,6 +1,7 @@
 """The verb `run` on a ledger that several share: it serves its own part, where nobody else is there for it."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from orchestrator.api.hosting.lacks_elsewhere import LOOK_S
 from orchestrator.api.runs.start_and_stop_texts import say_saved_elsewhere
 from orchestrator.clock import SystemClock
+from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.outputs.save_rules import parse_save
 from orchestrator.core.ownership.beat_watch import SILENCE_US
@@ -105,6 +107,17 @@ async def test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_
     assert site.senders(ONE) == ["a", "s"]
     assert site.senders(THIRD) == ["a", "s"]
     assert site.service.paid == 60 + JOBS + 30
+
+
+@pytest.mark.parametrize("servers", [(), ("s",)], ids=["by itself", "by another machine"])
+async def test_it_says_how_the_rest_will_go_once_the_rows_are_back_that_went_first(
+    site: Site, servers: Sequence[str]
+) -> None:
+    async with site.serving(*servers), site.running("a", ONE, jobs=40, canary=Canary(5), queue_depth=5) as running:
+        await running.ended.wait()
+    [told] = [line for line in running.heard.lines if line.startswith("run-a: the rest: ")]
+    assert "jobs in about" in told
+    assert site.senders(ONE) == [*(servers or "a")]
 
 
 async def test_it_goes_on_itself_once_nobody_serves_any_more(site: Site) -> None:

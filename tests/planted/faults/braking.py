@@ -311,4 +311,13 @@ FAULTS: tuple[Fault, ...] = (
         new="if version != known:\n    known = version\n    await self.look()\n    self._refreshed_at = asked_at",
         tests=(STALLED + "test_a_run_that_gets_nowhere_elsewhere_is_given_up_although_nobody_writes_anything",),
     ),
+    Fault(
+        name="how the rest will go is said only where the rows that go first are sent from",
+        path="orchestrator/api/foreground/foreground_run.py::Foreground._under_way",
+        old="if settings.canary.rows:",
+        new="if settings.canary.rows and self._host.engine is not None:",
+        tests=(
+            "tests/api/hosting/test_run_share.py::test_it_says_how_the_rest_will_go_once_the_rows_are_back_that_went_first",
+        ),
+    ),
 )
