@@ -11,9 +11,11 @@ from functools import reduce
 from itertools import chain
 
 from orchestrator.client.http.transport import REQUEST_S_MAX
+from orchestrator.client.jobs.allowance import for_a_batch, for_an_owner
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
@@ -53,7 +55,7 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.mistaken import mistaken_in
-from tests.simulation.plan import FailureClass, Rate
+from tests.simulation.plan import FailureClass, Plan, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
     each_member_is_sent_jobs_by_its_own_lane,
@@ -313,6 +315,7 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
     faults = facts.plan.faults
     hung_us = HUNG_US if faults.slow_answer and faults.slow_answer_s > REQUEST_S_MAX else 0
     enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND_US / 3) + hung_us
+    places = _places(facts.plan)
     for row in chain.from_iterable(books.events.values()):
         if row.trouble not in GIVEN_UP or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
@@ -322,11 +325,22 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         until = min(fate.forgotten_at or row.at, true_moment(facts, row))
         up_us = facts.up_us(end.at, until, at=fate.at)
-        if up_us > enough_us and not _is_withheld(facts, remote_id or "", end.at, until):
+        barred_us = sum(end.at <= at < until for at in facts.unanswered) * facts.plan.status_rate.window_s * SECOND_US
+        if up_us > enough_us + barred_us / places and not _is_withheld(facts, remote_id or "", end.at, until):
             yield (
                 f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
                 f"of which we could ask for {up_us / SECOND_US:.1f} s, was given up as {row.trouble}"
             )
+
+
+def _places(plan: Plan) -> int:
+    """How many questions a process may have at once: each that comes to nothing bars others from its place for as long
+    as a window is, since the service may still be at it.
+    """
+    limits = {Operation.STATUS: Limit(1, 1.0, plan.status_rate.concurrent)}
+    if plan.engines is not None:
+        limits = for_an_owner(limits)
+    return for_a_batch(limits)[Operation.STATUS].concurrent or 1
 
 
 def _is_withheld(facts: Facts, remote_id: str, since: int, until: int) -> bool:

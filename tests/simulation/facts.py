@@ -106,6 +106,8 @@ class Facts:
         """When the program got the true result of a job of the service's."""
         self.questions: defaultdict[str, list[int]] = defaultdict(list)
         """When a question for which job left for `/status`."""
+        self.unanswered: list[int] = []
+        """When a question to `/status` came to nothing that may have reached the service."""
         self.own_webhooks: dict[int, int] = {}
         """When a webhook first brought the own record of which submission."""
         self.sent: list[tuple[int, bytes]] = []

@@ -88,6 +88,9 @@ class Network:
         self._heard = heard
         self.own_webhooks: dict[int, int] = {}
         """When a webhook first brought the own record of which submission."""
+        self.unanswered: list[int] = []
+        """When a question to `/status` came to nothing that may have reached the service."""
+
         self._services = services
         self._sky = sky
         self._clock = clock
@@ -129,6 +132,8 @@ class Network:
             response = await wire.side.ask(partial(self._carry, wire), request)
         except (NotSent, Unanswered) as error:
             self._say("wire", f"{what}: {type(error).__name__}", subject)
+            if "/status/" in what and isinstance(error, Unanswered):
+                self.unanswered.append(self._clock.now())
             raise
         self._say("wire", f"{what}: {response.status_code}", subject)
         is_read = "/status/" in what and "content-encoding" not in response.headers  # which only bombs have

@@ -101,7 +101,7 @@ class Play:
             pods=facts.pods,
         )
         self._network = network
-        facts.own_webhooks = network.own_webhooks
+        facts.own_webhooks, facts.unanswered = network.own_webhooks, network.unanswered
         self._receivers = Receivers(plan, facts.true, facts.trace.say)
         facts.heard = self._receivers.heard
         self._machine = Machine(facts, network, self._receivers)

@@ -106,6 +106,7 @@ def spoilt(world: Facts) -> Iterator[Facts]:
     world.told.clear()
     world.told.update(told)
     world.questions.clear()
+    world.unanswered.clear()
     world.ledger.write_bytes(ledger)
     world.runs[0].output.write_bytes(output)
     world.said[:] = said
@@ -182,6 +183,13 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
         assert is_found == ("nothing_expired" in violated(spoilt))
     spoilt.told[remote_id] = [end.at + 2]
     assert "nothing_expired" in violated(spoilt)
+
+    # Who has 20 places waits for none of them where few questions come to nothing.
+    window_us, places = spoilt.plan.status_rate.window_s * SECOND_US, spoilt.plan.status_rate.concurrent
+    spoilt.unanswered[:] = [end.at] * 20
+    assert "nothing_expired" in violated(spoilt)
+    spoilt.unanswered[:] = [end.at] * round(places * 3600 * SECOND_US / window_us)
+    assert "nothing_expired" not in violated(spoilt)
 
 
 @pytest.mark.slow
