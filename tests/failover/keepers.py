@@ -44,7 +44,7 @@ ROWS: Final = 3
 PIPELINE: Final = f"""name = "often"
 input = "in.jsonl"
 [schedule]
-every = "5s"
+every = "10s"
 overlap = "queue"
 catch-up = "1h"
 [notify]

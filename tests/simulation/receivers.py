@@ -21,6 +21,9 @@ HOOK: Final = "http://ops/hook-9f8e7d6c5b4a3928"
 
 NOTIFY: Final = f"{OPS}\n{ADDRESS}"
 
+PAGE: Final = b"<html>thanks</html>" * 10_000
+"""What some answer who have taken it: more than anybody reads."""
+
 ANSWERED_S: Final = 1.0
 NEVER_S: Final = 1e6
 
@@ -69,7 +72,7 @@ class Receivers(httpx.AsyncBaseTransport):
             case Lie.BREAKS:
                 return httpx.Response(500, content=b"<h1>broken</h1>")
             case None:
-                return httpx.Response(204)
+                return self._chance.choice((httpx.Response(204), httpx.Response(200, content=PAGE)))
 
     def _lie(self) -> Lie | None:
         if self.is_calm:

@@ -62,12 +62,15 @@ class Request(msgspec.Struct, frozen=True):
     is_endless: bool = False
     """Whether a success is for `coming` alone, and nothing of it kept: it lasts until somebody ends it."""
 
+    is_head_enough: bool = False
+    """Whether the status tells all: the body is not read, however long it is."""
+
     def __repr__(self) -> str:
         return f"Request({self.method})"  # the URL and the headers may hold the key
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """An answer, read to its end."""
+    """An answer, read to its end, or as far as its request wants it."""
 
     status: int
     headers: Mapping[str, str]
@@ -145,6 +148,8 @@ class AiohttpCarrier:
             return Carried(response.status, response.headers, await self._body(response, idle_timeout, request))
 
     async def _body(self, response: aiohttp.ClientResponse, idle_timeout: IdleTimeout, request: Request) -> bytes:
+        if request.is_head_enough:
+            return b""
         content = response.content
         pieces: AsyncIterable[bytes]
         if "Content-Encoding" in response.headers:
@@ -240,7 +245,7 @@ class HttpxCarrier:
             assert isinstance(response.stream, httpx.AsyncByteStream)
             pieces = _told(decompressed(response.stream, response.headers), response.status_code, request.coming)
             download = Download(idle_timeout, is_kept=_is_kept(request, response.status_code))
-            body = await download.read(pieces, self._body_bytes_max)
+            body = b"" if request.is_head_enough else await download.read(pieces, self._body_bytes_max)
         finally:
             await response.aclose()
         return Carried(response.status_code, response.headers, body)

@@ -32,12 +32,13 @@ async def post_without_key(
     body: bytes = b"{}",
     headers: Mapping[str, str] = {},
     within_s: float,
+    is_head_enough: bool = False,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Answer:
     """The answer to a `POST` of the JSON `body`, by the way that the environment names.
 
-    `within_s` is how long nothing may come of it. Raises `NotSent`, `Unanswered`, and `UsageError` for a proxy that
-    cannot be used.
+    `within_s` is how long nothing may come of it. `is_head_enough`: the body of the answer is not read. Raises
+    `NotSent`, `Unanswered`, and `UsageError` for a proxy that cannot be used.
     """
     carrier = Transport(
         clock,
@@ -49,7 +50,7 @@ async def post_without_key(
     )
     given = {"Content-Type": "application/json", "User-Agent": f"orchestrator/{__version__}", **headers}
     try:
-        return await carrier.send(Request("POST", url, CIMultiDict(given), body))
+        return await carrier.send(Request("POST", url, CIMultiDict(given), body, is_head_enough=is_head_enough))
     finally:
         await carrier.aclose()
 
@@ -70,8 +71,10 @@ async def post_notification(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Answer:
-    """What a receiver answers to `body`, JSON unless the headers say otherwise. Raises as `post_without_key`."""
-    post = partial(post_without_key, url, clock, body=body, headers=headers, transport=transport)
+    """What a receiver answers to `body`, JSON unless the headers say otherwise: its status, for what it says besides is
+    for nobody, and may be a page without end. Raises as `post_without_key`.
+    """
+    post = partial(post_without_key, url, clock, body=body, headers=headers, transport=transport, is_head_enough=True)
     with anyio.move_on_after(ANSWERED_S_MAX):
         return await post(within_s=ANSWERED_S_MAX)
     failure = Unanswered(f"no complete answer within {ANSWERED_S_MAX:g} s")

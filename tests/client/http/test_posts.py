@@ -1,5 +1,8 @@
 """A message to a URL of the user's, over real sockets."""
 
+from contextlib import suppress
+
+import anyio
 import pytest
 from anyio.abc import SocketStream
 
@@ -51,3 +54,19 @@ async def test_an_error_names_the_host_and_not_the_path() -> None:
 async def test_an_answer_is_taken_whatever_it_says() -> None:
     async with serving(answering(response(b"not even JSON \xff"))) as address:
         assert (await post_notification(f"http://{address}/", {}, b"{}", SystemClock())).status == 200
+
+
+async def test_an_answer_is_taken_however_long_it_is_and_whether_or_not_it_ever_ends() -> None:
+    async def handler(stream: SocketStream) -> None:
+        await read_request(stream)
+        await stream.send(
+            response(b"", headers="Transfer-Encoding: chunked\r\n").replace(b"Content-Length: 0\r\n", b"")
+        )
+        with suppress(anyio.BrokenResourceError):
+            for _ in range(10):
+                await stream.send(b"4000\r\n" + bytes(0x4000) + b"\r\n")
+            await anyio.sleep_forever()
+
+    async with serving(handler) as address:
+        with anyio.fail_after(5):
+            assert (await post_notification(f"http://{address}/", {}, b"{}", SystemClock())).status == 200

@@ -134,4 +134,14 @@ FAULTS: tuple[Fault, ...] = (
         new="return None",
         tests=("tests/engine/flows/test_run_episodes.py::test_a_service_that_cannot_be_reached_is_a_standstill_too",),
     ),
+    Fault(
+        name="who takes a message and says much is told it again and again",
+        path="orchestrator/client/http/posts.py::post_notification",
+        old="is_head_enough=True",
+        new="is_head_enough=False",
+        tests=(
+            "tests/client/http/test_posts.py::test_an_answer_is_taken_however_long_it_is_and_whether_or_not_it_ever_ends",
+            "tests/simulation/test_receivers.py::test_each_has_heard_all_once_whatever_they_did_with_it_before",
+        ),
+    ),
 )
