@@ -4,11 +4,11 @@ from typing import Final
 
 import pytest
 
-from tests.architecture import floors, patches, sizes, words
+from tests.architecture import floors, patches, pythons, sizes, words
 from tests.architecture.rules import LISTS, Rule
 from tests.architecture.source import Module, modules
 
-RULES: Final = (*sizes.RULES, *words.RULES, *floors.RULES, *patches.RULES)
+RULES: Final = (*sizes.RULES, *words.RULES, *floors.RULES, *patches.RULES, *pythons.RULES)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 

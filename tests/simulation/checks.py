@@ -10,12 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 
-from orchestrator.client.http.transport import REQUEST_S_MAX
-from orchestrator.client.jobs.allowance import for_a_batch, for_an_owner
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
-from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
@@ -27,7 +24,7 @@ from tests.simulation.brake_checks import (
     the_rest_waits_for_the_canary,
     what_is_healthy_is_not_stopped,
 )
-from tests.simulation.chunk_checks import OF_CHUNKS, is_bad, is_said_of_row
+from tests.simulation.chunk_checks import OF_CHUNKS, is_bad
 from tests.simulation.command_checks import (
     each_command_is_acknowledged_once,
     no_command_is_carried_out_twice,
@@ -37,6 +34,7 @@ from tests.simulation.command_checks import (
 )
 from tests.simulation.compact import compact
 from tests.simulation.engines.checks import OF_ENGINES
+from tests.simulation.expiry_checks import is_no_result, nothing_expired
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.looked_up import (
     ASKED,
@@ -55,7 +53,7 @@ from tests.simulation.message_checks import (
     who_wants_a_rest_has_it,
 )
 from tests.simulation.mistaken import mistaken_in
-from tests.simulation.plan import FailureClass, Plan, Rate
+from tests.simulation.plan import FailureClass, Rate
 from tests.simulation.pod_checks import OF_PODS
 from tests.simulation.pool_checks import (
     each_member_is_sent_jobs_by_its_own_lane,
@@ -67,15 +65,8 @@ from tests.simulation.pool_checks import (
 from tests.simulation.posted_checks import OF_POSTED
 from tests.simulation.process import SECRETS
 from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
-from tests.simulation.save_checks import OF_SAVES, as_it_came, is_never_a_file
+from tests.simulation.save_checks import OF_SAVES, as_it_came
 from tests.simulation.scaling_checks import OF_SCALING
-
-BUDGET_US = 90 * SECOND_US
-"""Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
-that come to nothing are repeated within a minute at the latest, and a world has few jobs."""
-
-HUNG_US = 2 * round(REQUEST_S_MAX * SECOND_US)
-"""Where answers may come later than we wait for them, two questions in a row may do nothing but hang."""
 
 SOON_US = 2 * SECOND_US
 """What a process has heard it acts upon within so long."""
@@ -84,9 +75,6 @@ KEPT_US = 8 * SECOND_US
 """What was learned is written down every two seconds, but for what the database, or a sleep, takes."""
 
 POINTLESS_US = 60 * SECOND_US
-
-GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
-"""What may be said of a submission whose result nobody has."""
 
 PAID_AGAIN = (ASKED, HIDDEN, Event.CONTINUED.value, "uncertain", "lost", "expired", "invalid_output", "timed_out")
 """The troubles after which a job that has a result at the service may be executed again. A time-out is among them for
@@ -298,58 +286,6 @@ def _limit(operation: JobOperation, rates: Mapping[JobOperation, Rate]) -> Opera
     return CONTRACT_LIMITS[operation]
 
 
-WITHHELD_ASKED = 3
-"""A result that nobody got by so many questions, one of them in the last third of its time, was kept by the service."""
-
-
-def _is_no_result(facts: Facts, books: Books, row: EventRow) -> bool:
-    return is_said_of_row(facts, books, row) or is_never_a_file(facts, books, row)
-
-
-def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
-    """A result that was there long enough for a program that ran was collected, if it could know how long that was, and
-    unless the service answered one question after the other with something else.
-    """
-    if facts.plan.is_untold:
-        return
-    faults = facts.plan.faults
-    hung_us = HUNG_US if faults.slow_answer and faults.slow_answer_s > REQUEST_S_MAX else 0
-    enough_us = min(BUDGET_US, facts.plan.retention_s * SECOND_US / 3) + hung_us
-    places = _places(facts.plan)
-    for row in chain.from_iterable(books.events.values()):
-        if row.trouble not in GIVEN_UP or row.event not in {Event.RETRIED, Event.ABANDONED}:
-            continue
-        remote_id, fate = fate_of(facts, books, row)
-        end = fate.end_by(true_moment(facts, row)) if fate else None
-        if fate is None or end is None or not end.is_result or fate.is_of_batch or _is_no_result(facts, books, row):
-            continue
-        until = min(fate.forgotten_at or row.at, true_moment(facts, row))
-        up_us = facts.up_us(end.at, until, at=fate.at)
-        barred_us = sum(end.at <= at < until for at in facts.unanswered) * facts.plan.status_rate.window_s * SECOND_US
-        if up_us > enough_us + barred_us / places and not _is_withheld(facts, remote_id or "", end.at, until):
-            yield (
-                f"job {row.job} ({remote_id}): a result that was there for {(until - end.at) / SECOND_US:.1f} s, "
-                f"of which we could ask for {up_us / SECOND_US:.1f} s, was given up as {row.trouble}"
-            )
-
-
-def _places(plan: Plan) -> int:
-    """How many questions a process may have at once: each that comes to nothing bars others from its place for as long
-    as a window is, since the service may still be at it.
-    """
-    limits = {Operation.STATUS: Limit(1, 1.0, plan.status_rate.concurrent)}
-    if plan.engines is not None:
-        limits = for_an_owner(limits)
-    return for_a_batch(limits)[Operation.STATUS].concurrent or 1
-
-
-def _is_withheld(facts: Facts, remote_id: str, since: int, until: int) -> bool:
-    """Whether a result was asked for often enough, and late enough, while it was there, and was never told."""
-    asked = [at for at in facts.questions.get(remote_id, ()) if since <= at < until]
-    is_told = any(since <= at < until for at in facts.told.get(remote_id, ()))
-    return not is_told and len(asked) >= WITHHELD_ASKED and asked[-1] >= until - (until - since) // 3
-
-
 def the_time_scale_is_known(facts: Facts, books: Books) -> Iterator[str]:
     """What a service told of its time stands in the ledger a moment later, and nothing where it told nothing of it."""
     wanted = facts.plan.time_scale if facts.plan.scale_is_told else 1.0
@@ -369,7 +305,7 @@ def nothing_that_was_told_is_paid_again(facts: Facts, books: Books) -> Iterator[
     for row in chain.from_iterable(books.events.values()):
         if row.trouble is None or row.event not in {Event.RETRIED, Event.ABANDONED}:
             continue
-        if (row.event == Event.ABANDONED and row.job in succeeded) or _is_no_result(facts, books, row):
+        if (row.event == Event.ABANDONED and row.job in succeeded) or is_no_result(facts, books, row):
             continue
         remote_id, fate = fate_of(facts, books, row)
         at = true_moment(facts, row)

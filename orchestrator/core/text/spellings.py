@@ -23,7 +23,7 @@ _BASE64_KEPT: Final = re.compile(r"[A-Za-z0-9]+")  # its other alphabet has "-" 
 
 _PERCENT: Final = "%(?:25){0,3}"
 _BACKSLASH: Final = rf"(?:\\|{_PERCENT}(?i:5c))"
-_BACKSLASHES: Final = rf"{_BACKSLASH}{{1,{BACKSLASHES_MAX}}}+"
+_BACKSLASHES: Final = rf"(?>{_BACKSLASH}{{1,{BACKSLASHES_MAX}}})"
 _SEMICOLON: Final = rf"(?:;|{_PERCENT}(?i:3b))"
 _AMPERSAND: Final = rf"(?:&|{_PERCENT}26|u0026)(?:amp{_SEMICOLON}){{0,3}}"  # what precedes it has its backslashes
 _HASH: Final = rf"(?:\#|{_PERCENT}23)"
@@ -104,7 +104,7 @@ def _backslashes(count: int, *, is_last: bool) -> str:
     """
     most = count * (BACKSLASHES_MAX + 1)
     if not is_last:
-        return f"{_BACKSLASH}{{{count},{most + BACKSLASHES_MAX}}}+"
+        return f"(?>{_BACKSLASH}{{{count},{most + BACKSLASHES_MAX}}})"
     levels = (count << level for level in reversed(range(most.bit_length())) if count << level <= most)
     return f"(?:{'|'.join(f'{_BACKSLASH}{{{each}}}' for each in levels)})"
 
@@ -114,7 +114,7 @@ def _character(character: str, other: str | None, *, follows_backslash: bool) ->
     plain, escaped = "|".join(_plain(character, other)), "|".join(_escaped(character))
     if follows_backslash:
         return f"(?:{plain}|{escaped})"
-    return f"(?:{_BACKSLASH}{{0,{BACKSLASHES_MAX}}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"
+    return f"(?:(?>{_BACKSLASH}{{0,{BACKSLASHES_MAX}}})(?:{plain})|{_BACKSLASHES}(?:{escaped}))"
 
 
 def _plain(character: str, other: str | None) -> Iterator[str]:

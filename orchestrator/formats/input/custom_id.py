@@ -19,7 +19,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _KEY: Final = b'"custom_id"'
 
 _STRING_TOKEN: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""Possessive, so that a string of many megabytes neither backtracks nor fills memory with places to go back to."""
+"""Possessive, so that a string of many megabytes neither backtracks nor fills memory with places to go back to. A group
+that fails in its midst takes what it had before Python 3.11.5: this one can only at the end, where nothing may follow.
+"""
 
 _TOKEN: Final = re.compile(rb"(?P<string>%b)(?P<colon>[ \t\r\n]*:)?|[{}\[\]]" % _STRING_TOKEN, re.DOTALL)
 _MEMBER: Final = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*%b[ \t\r\n]*(?P<comma>,?)" % _STRING_TOKEN, re.DOTALL)

@@ -180,8 +180,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a secret within JSON within JSON is hidden where both escape the same",
         path="orchestrator/core/text/spellings.py::_character",
-        old='return f"(?:{_BACKSLASH}{{0,{BACKSLASHES_MAX}}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
-        new='return f"(?:{_BACKSLASH}{{0,1}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        old='return f"(?:(?>{_BACKSLASH}{{0,{BACKSLASHES_MAX}}})(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        new='return f"(?:(?>{_BACKSLASH}{{0,1}})(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
         tests=("tests/core/text/test_spellings.py::test_a_secret_is_found_in_any_nesting_of_encodings",),
     ),
     Fault(
