@@ -5,6 +5,9 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Final
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_SIX_TO_FOUR: Final = IPv6Network("2002::/16")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+"""Of these two one Python says that they are public, and the next that they are not."""
 
 
 def may_be_fetched_from(address: str, networks: Sequence[str]) -> bool:
@@ -18,7 +21,8 @@ def may_be_fetched_from(address: str, networks: Sequence[str]) -> bool:
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    return address.is_global and not address.is_multicast
+    is_global = (address.is_global or address in _SIX_TO_FOUR) and address not in _LOCAL_NAT64
+    return is_global and not address.is_multicast
 
 
 def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
