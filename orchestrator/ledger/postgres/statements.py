@@ -19,6 +19,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NULLTYPE
 
 from orchestrator.ledger import expressions, named_batches, statements, table_scans, write_stops
+from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.dialect import ServerDialect
 from orchestrator.ledger.postgres.tables import following_number
@@ -28,6 +29,7 @@ from orchestrator.ledger.statements import body_of, compile_functions, position_
 _DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 _PARAMETER: Final = re.compile(r"\$(\d+)(?:::[A-Z]+(?: PRECISION)?)?")
 _INSERT: Final = re.compile(r"(.+?) VALUES \((.+?)\)( ON CONFLICT .+)?", re.DOTALL)
+_PATIENT: Final = f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}"
 _STOP: Final = """
 CREATE FUNCTION write_stop() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$
@@ -235,7 +237,7 @@ class PostgresTableScan:
 
 @body_of(write_stops.WriteStop, "postgresql")
 class PostgresWriteStop:
-    """By triggers, which go with the function that they call."""
+    """By triggers, which go with the function that they call. A vacuum gives way to them, but only after a second."""
 
     def __init__(self, stop: write_stops.WriteStop) -> None:
         self._tables = [table.name for table in stop.tables]
@@ -243,7 +245,7 @@ class PostgresWriteStop:
     async def put_up(self, connection: AsyncConnection, why: str) -> None:
         """Before each statement that would change something."""
         driver, said = server_driver(connection), why.replace("'", "''")
-        await driver.execute(_STOP)
+        await driver.execute(f"{_PATIENT}; {_STOP}")
         for table in self._tables:
             await driver.execute(
                 f"CREATE TRIGGER write_stop BEFORE INSERT OR UPDATE ON {table}"
@@ -252,7 +254,7 @@ class PostgresWriteStop:
 
     async def take_down(self, connection: AsyncConnection) -> None:
         """All of them."""
-        await server_driver(connection).execute("DROP FUNCTION write_stop CASCADE")
+        await server_driver(connection).execute(f"{_PATIENT}; DROP FUNCTION write_stop CASCADE")
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

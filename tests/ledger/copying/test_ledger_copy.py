@@ -40,6 +40,9 @@ pytestmark = pytest.mark.anyio
 
 JOBS = 7
 ENDPOINT = {"service_url": "u", "endpoint": "e"}
+LONG_WAITED = "SELECT count(*) FROM pg_locks WHERE waitstart < clock_timestamp() - interval '0.6 s'"
+"""Whether somebody waits for a lock for longer than for that of the ledger."""
+
 LARGE = 5_000_000
 """Bytes of an input: a few of such make a page."""
 
@@ -67,6 +70,11 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LedgerAddres
 def way_to(address: LedgerAddress) -> Any:
     """How a test connects to it."""
     return plain_connections(str(address)) if isinstance(address, LedgerUrl) else None
+
+
+async def driver_of(address: LedgerUrl) -> Any:
+    """A connection of somebody's."""
+    return await plain_connections(str(address))({}, LineBounds())
 
 
 @asynccontextmanager
@@ -361,6 +369,23 @@ async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
     assert await contents(server) == before
 
 
+async def test_a_vacuum_of_what_was_copied_is_waited_for(tmp_path: Path, server: LedgerUrl) -> None:
+    await made(server)
+    before, vacuum, onlooker = await contents(server), await driver_of(server), await driver_of(server)
+    await vacuum.execute("BEGIN; LOCK TABLE jobs IN SHARE UPDATE EXCLUSIVE MODE")  # what a vacuum has
+
+    async def ends_late() -> None:
+        while not await onlooker.fetchval(LONG_WAITED):
+            await onlooker.execute("SELECT pg_sleep(0.02)")
+        vacuum.terminate()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ends_late)
+        await copied(server, tmp_path / "back.db")
+    onlooker.terminate()
+    assert await contents(tmp_path / "back.db") == before
+
+
 async def test_who_waits_for_its_turn_to_write_has_come_too_late(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
     await made(of)
@@ -389,7 +414,7 @@ async def test_who_was_killed_before_the_last_word_gives_the_same_command_again(
 async def is_in_a_transaction(address: LedgerAddress) -> bool:
     """Whether anybody is who writes there, or lets a server wait."""
     if isinstance(address, LedgerUrl):
-        driver = await plain_connections(str(address))({}, LineBounds())
+        driver = await driver_of(address)
         found = await driver.fetchval("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
         await driver.close()
         return bool(found)

@@ -184,6 +184,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
     ),
     Fault(
+        name="a ledger cannot be copied from a server while one of its tables is vacuumed",
+        path="orchestrator/ledger/postgres/statements.py::PostgresWriteStop.put_up",
+        old='await driver.execute(f"{_PATIENT}; {_STOP}")',
+        new="await driver.execute(_STOP)",
+        tests=(f"{COPYING}::test_a_vacuum_of_what_was_copied_is_waited_for",),
+    ),
+    Fault(
         name="a copy on a server takes any key of webhooks",
         path="orchestrator/ledger/copying/ledger_copy.py::_copied",
         old="(key := await _webhook_key_of(source, of))",
