@@ -45,7 +45,7 @@ class TableScan(CarriedOut[GivesPages]):
         return self._body(connection).pages(connection)
 
 
-PAGE_ROWS: Final = 1_000
+PAGE_ROWS: Final = 5_000
 PAGE_BYTES: Final = 8 * MIB
 
 
