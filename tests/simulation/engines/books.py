@@ -22,7 +22,12 @@ BEGIN INSERT INTO watched.processes VALUES (NEW.id, NEW.mark); RETURN NULL; END 
 CREATE TRIGGER watched AFTER UPDATE OR INSERT ON leases FOR EACH ROW EXECUTE FUNCTION watched.owner();
 CREATE TRIGGER watched AFTER INSERT ON processes FOR EACH ROW EXECUTE FUNCTION watched.process();
 """
-_NOT_WATCHED: Final = "DROP SCHEMA watched CASCADE"
+# Half a message of a process that is none any more may have locked it.
+_NOT_WATCHED: Final = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'orchestrator %';
+DROP SCHEMA watched CASCADE
+"""
 _OWNERS: Final = """
 SELECT shard, (SELECT mark FROM watched.processes WHERE id = owner) FROM watched.owners ORDER BY n
 """
