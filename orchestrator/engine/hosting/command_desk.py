@@ -21,7 +21,7 @@ CHANGES_RUN: Final = frozenset((Action.PRIORITY, Action.BRAKES, Action.RENAME, A
 ASIDE_S: Final = 0.5
 """So long who asks for what may take its time waits for how that ends: a command is to be seen within a second."""
 
-SERVED_LATER: Final = Reply("it is served as soon as its account has answered")
+SERVED_LATER: Final = Reply("it is about to be served")
 LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
 
 
