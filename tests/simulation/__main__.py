@@ -65,7 +65,9 @@ def _play(scenario: str, seeds: range, processes: int) -> int:
     """Plays them all; returns how many were bad."""
     started_s = time.perf_counter()
     bad, jobs, virtual_s, cpu_s = 0, 0, 0.0, 0.0
-    for result in _all(scenario, seeds, processes):
+    for number, result in enumerate(_all(scenario, seeds, processes), 1):
+        if number % WORLDS_PER_PROCESS == 0:
+            print(f"{number:,} of {len(seeds):,} worlds", file=sys.stderr, flush=True)
         jobs, virtual_s, cpu_s = jobs + result.jobs, virtual_s + result.virtual_s, cpu_s + result.cpu_s
         if result.violations:
             bad += 1

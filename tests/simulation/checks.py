@@ -330,7 +330,7 @@ def no_process_stops_for_a_moments_trouble(facts: Facts, books: Books) -> Iterat
         if row.event == Event.ACCEPTED
     ]
     for at, run in facts.stops:
-        begun = max(start for start, _ in facts.lives if start <= at)
+        begun = max((start for start, _ in facts.lives if start <= at), default=at)  # a follower may come before all
         if not any(begun <= each < at - SOON_US for there, each in accepted if there == run.plan.where):
             continue  # a key that has never worked, or what a follower has read of the moments before it did
         if at - begun < POINTLESS_US or facts.up_us(at - POINTLESS_US, at) > SOON_US:

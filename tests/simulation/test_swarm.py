@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.units import SECOND_US
 from tests.simulation import __main__ as command
+from tests.simulation import seeds
 from tests.simulation.books import read_books
 from tests.simulation.checks import CHECKS, violated, violations
 from tests.simulation.facts import Facts
@@ -190,6 +191,22 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     assert "nothing_expired" in violated(spoilt)
     spoilt.unanswered[:] = [end.at] * round(places * 3600 * SECOND_US / window_us)
     assert "nothing_expired" not in violated(spoilt)
+
+
+def test_a_follower_may_stop_before_anybody_has_begun(spoilt: Facts) -> None:
+    spoilt.stops.append((0, spoilt.runs[0]))
+    assert "no_process_stops_for_a_moments_trouble" not in violated(spoilt)
+    spoilt.stops.clear()
+
+
+def test_a_world_that_breaks_down_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(_facts: Facts) -> list[str]:
+        raise ZeroDivisionError("nobody had thought of it")
+
+    monkeypatch.setattr(seeds, "violations", breaks)
+    broken = seeds.played("clean", 2)
+    assert "ZeroDivisionError: nobody had thought of it" in broken.violations[0]
+    assert "--scenario clean --seed 2" in broken.lines()[-1]
 
 
 @pytest.mark.slow
