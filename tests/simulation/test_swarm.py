@@ -4,12 +4,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator.units import SECOND_US
+from tests.postgres.databases import Databases
 from tests.simulation import __main__ as command
-from tests.simulation import seeds
 from tests.simulation.books import read_books
 from tests.simulation.checks import CHECKS, violated, violations
 from tests.simulation.facts import Facts
@@ -199,14 +200,20 @@ def test_a_follower_may_stop_before_anybody_has_begun(spoilt: Facts) -> None:
     spoilt.stops.clear()
 
 
-def test_a_world_that_breaks_down_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(_facts: Facts) -> list[str]:
-        raise ZeroDivisionError("nobody had thought of it")
+class Gone(Databases):
+    """Those of a server that is gone."""
 
-    monkeypatch.setattr(seeds, "violations", breaks)
-    broken = seeds.played("clean", 2)
-    assert "ZeroDivisionError: nobody had thought of it" in broken.violations[0]
-    assert "--scenario clean --seed 2" in broken.lines()[-1]
+    def __init__(self) -> None:
+        """There is nothing to connect to."""
+
+    def one(self) -> Any:
+        raise ConnectionRefusedError("the server is gone")
+
+
+def test_a_world_that_breaks_down_is_named_and_the_others_go_on() -> None:
+    broken = played("engines", 2, Gone())
+    assert "ConnectionRefusedError: the server is gone" in broken.violations[0]
+    assert "--scenario engines --seed 2" in broken.lines()[-1]
 
 
 @pytest.mark.slow
