@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from orchestrator.client import for_a_batch
-from orchestrator.core.gates.brake_gates import CanaryFacts
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
@@ -19,6 +18,7 @@ from orchestrator.core.service.health import Health
 from orchestrator.engine.observers.served_run import ServedRun, as_it_is
 from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS, absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console
+from orchestrator.engine.sending.canary_jobs import rows_first
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
@@ -68,7 +68,7 @@ async def tell_after_canary(
     share, progress, is_out = settings.canary.share, served.progress, False
     while True:
         seen = progress.changes
-        rows = await _rows_first(ledger, served.run, share)
+        rows = await rows_first(ledger, served.run.id, share)
         if rows is not None and (rows.has_passed or rows.has_failed):
             break
         is_out = True
@@ -77,21 +77,6 @@ async def tell_after_canary(
     if is_out and rows.has_passed:
         run = await as_it_is(ledger, served.run)
         await tell_outlook(ledger, run, run.settings, connection, console, of="the rest: ")
-
-
-async def _rows_first(ledger: Ledger, run: Run, share: int) -> CanaryFacts | None:
-    """How those stand that go first; None before whoever serves the run has chosen some."""
-    chosen = (await ledger.jobs.brakes.of(run.id)).canary
-    if not chosen:
-        return None
-    jobs = (await ledger.jobs.of(chosen)).values()
-    return CanaryFacts(
-        chosen=len(jobs),
-        succeeded=sum(job.state is State.SUCCEEDED for job in jobs),
-        failed=sum(job.state in (State.FAILED, State.CANCELLED) for job in jobs),
-        due=0,
-        share=share,
-    )
 
 
 class Place(NamedTuple):

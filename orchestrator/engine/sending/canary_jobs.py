@@ -1,6 +1,6 @@
 """The rows of a run that go first, before all others: which they are, and how their jobs stand."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import anyio
 
@@ -69,11 +69,29 @@ class CanaryJobs:
         queued = [job for job in jobs if job.state is State.QUEUED]
         mine = [job for job in queued if by_retry is None or ((job.retry_until or 0) > now) is by_retry]
         due = sum(job.due_at <= now for job in mine)
-        return CanaryFacts(
-            chosen=len(jobs),
-            succeeded=sum(job.state is State.SUCCEEDED for job in jobs),
-            failed=sum(job.state in (State.FAILED, State.CANCELLED) for job in jobs),
+        return _facts(
+            jobs,
+            share,
             due=max(0, due - claiming) if by_retry is not None else due,
             next_at=min((job.due_at for job in queued if job.due_at > now), default=None),
-            share=share,
         )
+
+
+def _facts(jobs: Collection[Job], share: int, *, due: int = 0, next_at: int | None = None) -> CanaryFacts:
+    """How the `jobs` stand that go first, of which `share` must succeed. `due` of them may be sent now, the next one at
+    `next_at`.
+    """
+    return CanaryFacts(
+        chosen=len(jobs),
+        succeeded=sum(job.state is State.SUCCEEDED for job in jobs),
+        failed=sum(job.state in (State.FAILED, State.CANCELLED) for job in jobs),
+        due=due,
+        next_at=next_at,
+        share=share,
+    )
+
+
+async def rows_first(ledger: Ledger, run: int, share: int) -> CanaryFacts | None:
+    """How those of `run` stand that go first; None before whoever serves it has chosen some."""
+    chosen = (await ledger.jobs.brakes.of(run)).canary
+    return _facts((await ledger.jobs.of(chosen)).values(), share) if chosen else None
