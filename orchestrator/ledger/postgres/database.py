@@ -29,7 +29,7 @@ from orchestrator.ledger.database import (
     Parameters,
     Size,
 )
-from orchestrator.ledger.postgres import process_conditions as _conditions  # noqa: F401  how it says what is executed
+from orchestrator.ledger.postgres import expressions as _expressions  # noqa: F401  how it says what is executed
 from orchestrator.ledger.postgres import statements as _statements  # noqa: F401  the same
 from orchestrator.ledger.postgres.connection import OUR_SCHEMA, Connect, Driver, LineBounds, Settings, server_driver
 from orchestrator.ledger.postgres.feed_horizon import FeedHorizon

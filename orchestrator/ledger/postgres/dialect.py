@@ -108,6 +108,10 @@ class ServerDialect(OfOneKind, PGDialect_asyncpg):
     do_terminate = do_close
 
 
+DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
+"""For whoever compiles without a connection."""
+
+
 def is_packed(column: Column[Any]) -> bool:
     """Whether what a column holds is packed by us, so that the server need not try."""
     return isinstance(column.type, LargeBinary)

@@ -1,4 +1,4 @@
-"""How PostgreSQL says what has no portable words: see `ledger/statements.py` and `ledger/expressions.py`.
+"""How PostgreSQL executes what has no portable words: see `ledger/statements.py`.
 
 What is executed for many rows is one statement whose parameters are arrays, one for each value of a row: the server
 plans and executes it once, and there is one answer to wait for.
@@ -7,27 +7,26 @@ plans and executes it once, and there is one answer to wait for.
 # ruff: noqa: S608  all that is put together here is ours
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Insert, String, Update
+from sqlalchemy import Insert, LargeBinary, String, Update
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import NULLTYPE
 
-from orchestrator.ledger import expressions, named_batches, statements, table_scans, write_stops
+from orchestrator.ledger import statements, table_scans, write_stops
 from orchestrator.ledger.database import BUSY_TIMEOUT_MS
 from orchestrator.ledger.postgres.connection import server_driver
-from orchestrator.ledger.postgres.dialect import ServerDialect
+from orchestrator.ledger.postgres.dialect import DIALECT
 from orchestrator.ledger.postgres.tables import following_number
-from orchestrator.ledger.postgres.texts import storable
-from orchestrator.ledger.statements import body_of, compile_functions, position_of
+from orchestrator.ledger.postgres.texts import array_of_numbers, array_of_texts
+from orchestrator.ledger.statements import body_of, position_of
 
-_DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 _PARAMETER: Final = re.compile(r"\$(\d+)(?:::[A-Z]+(?: PRECISION)?)?")
+_GIVEN: Final = re.compile(r"\bgiven\.c(\d+)\b")
 _INSERT: Final = re.compile(r"(.+?) VALUES \((.+?)\)( ON CONFLICT .+)?", re.DOTALL)
 _PATIENT: Final = f"SET LOCAL lock_timeout = {BUSY_TIMEOUT_MS}"
 _STOP: Final = """
@@ -35,8 +34,6 @@ CREATE FUNCTION write_stop() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state', MESSAGE = TG_ARGV[0]; END $$
 """
 _CHANGES: Final = re.compile(r" DO UPDATE ")
-
-# --- what is executed
 
 
 class _Arrays(NamedTuple):
@@ -47,17 +44,12 @@ class _Arrays(NamedTuple):
     names: tuple[str, ...]
     """Of its parameters, in the order of the arrays."""
 
-    texts: frozenset[int]
-    """Which of them are texts."""
+    as_array: tuple[Callable[[Sequence[Any]], Any], ...]
+    """What makes an array of the values of each."""
 
-    one: str
-    """The statement as it is for one row."""
-
-    def storable(self, columns: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    def of(self, columns: Iterable[Sequence[Any]]) -> list[Any]:
         """The arrays, each of the values of one parameter."""
-        return [
-            list(map(storable, column) if position in self.texts else column) for position, column in enumerate(columns)
-        ]
+        return [as_array(column) for as_array, column in zip(self.as_array, columns, strict=True)]
 
     def update(self) -> str:
         """An UPDATE of all rows at once."""
@@ -68,23 +60,25 @@ class _Arrays(NamedTuple):
 def _arrays(statement: Insert | Update, columns: Sequence[str] | None = None) -> _Arrays:
     if isinstance(statement, Insert):
         statement = statement.inline()  # else it would return keys
-    compiled = statement.compile(dialect=_DIALECT, column_keys=columns)
+    compiled = statement.compile(dialect=DIALECT, column_keys=columns)
     assert compiled.positiontup is not None
-    kinds, texts = [], set[int]()
+    kinds, as_array = list[str](), list[Callable[[Sequence[Any]], Any]]()
     for position, name in enumerate(compiled.positiontup, start=1):
         type_ = compiled.binds[name].type
         assert type_ is not NULLTYPE, f"the type of {name} has to be said: {compiled}"
-        kind = _DIALECT.type_compiler_instance.process(type_.dialect_impl(_DIALECT))
-        kinds.append(f"${position}::{kind}[]")
-        if isinstance(type_, String):
-            texts.add(position - 1)
+        kind = DIALECT.type_compiler_instance.process(type_.dialect_impl(DIALECT))
+        if isinstance(type_, LargeBinary):
+            kinds.append(f"${position}::{kind}[]")
+            as_array.append(list)
+        else:
+            kinds.append(f"${position}::TEXT::{kind}[]")
+            as_array.append(array_of_texts if isinstance(type_, String) else array_of_numbers)
     given = ", ".join(f"c{position}" for position in range(1, len(kinds) + 1))
     return _Arrays(
         _PARAMETER.sub(lambda found: f"given.c{found[1]}", str(compiled)),
         f"unnest({', '.join(kinds)}) WITH ORDINALITY AS given({given}, n)",
         tuple(compiled.positiontup),
-        frozenset(texts),
-        str(compiled),
+        tuple(as_array),
     )
 
 
@@ -98,16 +92,23 @@ class PostgresMany:
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
         driver = server_driver(connection)
-        columns = self._arrays.storable(zip(*map(self._tuple_of, rows), strict=True))
-        if self._is_about_one_row_twice(rows):
-            await driver.executemany(self._arrays.one, list(zip(*columns, strict=True)))
-        elif rows:
-            await driver.fetch(self._together, *columns)
+        for together in self._about_a_row_each(rows):
+            await driver.fetch(self._together, *self._arrays.of(zip(*map(self._tuple_of, together), strict=True)))
 
-    def _is_about_one_row_twice(self, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Such rows would be changed once, or, by an INSERT that changes what is there, not at all."""
+    def _about_a_row_each(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
+        """All of them, in parts. Two rows about the same row would change it once in one statement, or, by an INSERT
+        that changes what is there, not at all.
+        """
         key = self._key
-        return key is not None and len(set(map(key, rows))) < len(rows)
+        if not rows:
+            return ()
+        if key is None or len(set(map(key, rows))) == len(rows):
+            return (rows,)
+        parts, before = dict[int, list[Mapping[str, Any]]](), Counter[tuple[Any, ...]]()
+        for row in rows:
+            before[key(row)] += 1
+            parts.setdefault(before[key(row)], []).append(row)
+        return parts.values()
 
     @cached_property
     def _arrays(self) -> _Arrays:
@@ -121,9 +122,9 @@ class PostgresMany:
     def _key(self) -> Callable[[Mapping[str, Any]], tuple[Any, ...]] | None:
         """What tells by which row another one is changed; None for an INSERT that changes none."""
         if isinstance(self._statement, Update):
-            _, condition = self._arrays.one.split(" WHERE ")
-            return _getter([self._arrays.names[int(found[1]) - 1] for found in _PARAMETER.finditer(condition)])
-        if not _CHANGES.search(self._arrays.one):
+            _, condition = self._arrays.sql.split(" WHERE ")
+            return _getter([self._arrays.names[int(found[1]) - 1] for found in _GIVEN.finditer(condition)])
+        if not _CHANGES.search(self._arrays.sql):
             return None
         return _getter([column.name for column in self._statement.table.primary_key])
 
@@ -151,7 +152,7 @@ class PostgresGuarded:
         rows, places = _in_order(rows)
         values = list(zip(*rows, strict=True))
         arrays = self._arrays
-        columns = arrays.storable(values[position_of(name)] for name in arrays.names)
+        columns = arrays.of(values[position_of(name)] for name in arrays.names)
         found = await server_driver(connection).fetch(self._sql, *columns)
         are_changed = [False] * len(rows)
         for (n,) in found:
@@ -214,8 +215,8 @@ class PostgresTableScan:
     """By two cursors side by side: one knows how large the rows are that the other one fetches."""
 
     def __init__(self, scan: table_scans.TableScan) -> None:
-        self._rows = str(scan.rows.compile(dialect=_DIALECT))
-        self._sizes = None if scan.sizes is None else str(scan.sizes.compile(dialect=_DIALECT))
+        self._rows = str(scan.rows.compile(dialect=DIALECT))
+        self._sizes = None if scan.sizes is None else str(scan.sizes.compile(dialect=DIALECT))
 
     async def pages(self, connection: AsyncConnection) -> AsyncIterator[Sequence[table_scans.Row]]:
         """Some rows at a time."""
@@ -263,87 +264,3 @@ def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ..
         (name,) = names
         return lambda row: (row[name],)
     return itemgetter(*names)
-
-
-# --- what is compiled
-
-
-_ELEMENTS: Final = "jsonb_array_elements_text(CAST({} AS JSONB)) WITH ORDINALITY AS element(value, n)"
-
-compile_functions(
-    "postgresql",
-    {
-        statements.Numbers: f"(SELECT n - 1 AS key, value::BIGINT AS value FROM {_ELEMENTS})",
-        statements.Texts: f'(SELECT n - 1 AS key, value COLLATE "C" AS value FROM {_ELEMENTS})',
-        statements.Rows: "jsonb_array_elements(CAST({} AS JSONB))",
-        expressions.PlaceIn: "strpos({})",
-        expressions.IsMet: "CASE WHEN {} THEN 1 ELSE 0 END",
-        expressions.AsNumber: "CAST(CAST({} AS INTEGER) AS BIGINT)",
-    },
-)
-
-
-@compiles(statements.Field, "postgresql")
-def _field(element: statements.Field, compiler: SQLCompiler, **kw: Any) -> str:
-    value = compiler.process(statements.ROWS.c.value, **kw)
-    kind = _DIALECT.type_compiler_instance.process(element.type)
-    return f"CAST({value} ->> {element.position} AS {kind})"
-
-
-@compiles(expressions.Greatest, "postgresql")
-@compiles(expressions.Least, "postgresql")
-def _extreme(element: expressions.Extreme, compiler: SQLCompiler, **kw: Any) -> str:
-    """The server's own takes no notice of NULLs."""
-    name = "greatest" if isinstance(element, expressions.Greatest) else "least"
-    kind = _DIALECT.type_compiler_instance.process(element.type)
-    values = [compiler.process(each, **kw) for each in element.clauses]
-    typed = ", ".join(
-        f"CAST({value} AS {kind})" if each.type is NULLTYPE else value
-        for each, value in zip(element.clauses, values, strict=True)
-    )
-    return f"CASE WHEN num_nulls({typed}) = 0 THEN {name}({typed}) END"
-
-
-@compiles(expressions.Unindexed, "postgresql")
-def _unindexed(element: expressions.Unindexed, compiler: SQLCompiler, **kw: Any) -> str:
-    """The column: this planner knows how many rows an index leads to."""
-    return compiler.process(element.column, **kw)
-
-
-@compiles(expressions.NobodyBeside, "postgresql")
-def _nobody_beside(element: expressions.NobodyBeside, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ARG001
-    return "false"
-
-
-@compiles(expressions.AloneOrBeside, "postgresql")
-def _alone_or_beside(element: expressions.AloneOrBeside, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.beside, **kw)
-
-
-@compiles(named_batches.NamedInBatch, "postgresql")
-def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, **kw: Any) -> str:
-    number = compiler.process(element.number, **kw)
-    return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"
-
-
-@compiles(expressions.NotByKey, "postgresql")
-def _not_by_key(element: expressions.NotByKey, compiler: SQLCompiler, **kw: Any) -> str:
-    """As the index has it (`tables.OWN_INDEXES`)."""
-    return f"({compiler.process(element.column, **kw)} + 0)"
-
-
-@compiles(statements.InPlaceOfPrefix, "postgresql")
-def _in_place_of_prefix(element: statements.InPlaceOfPrefix, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.clause, **kw)
-
-
-@compiles(expressions.Joined, "postgresql")
-def _joined(element: expressions.Joined, compiler: SQLCompiler, **kw: Any) -> str:
-    values, by = (compiler.process(each, **kw) for each in element.clauses)
-    return f"string_agg({values}, ',' ORDER BY {by})"
-
-
-@compiles(expressions.OfGreatest, "postgresql")
-def _of_greatest(element: expressions.OfGreatest, compiler: SQLCompiler, **kw: Any) -> str:
-    column, by = compiler.process(element.column, **kw), compiler.process(element.by, **kw)
-    return f"(array_agg({column} ORDER BY {by} DESC NULLS LAST))[1]"

@@ -6,12 +6,11 @@ from typing import Final
 from sqlalchemy import Connection, ForeignKey, ForeignKeyConstraint, Index, MetaData, Select, Table, select, text
 from sqlalchemy.schema import CreateTable
 
-from orchestrator.ledger.postgres.dialect import ServerDialect, is_packed
+from orchestrator.ledger.postgres.dialect import DIALECT, is_packed
 
 UNBOUND: Final = frozenset({"jobs", "payloads", "outcomes"})
 """Tables without foreign keys: each row of an intake would lock the row of its run, and half as many were taken in."""
 
-_DIALECT: Final = ServerDialect()  # type: ignore[no-untyped-call]  # SQLAlchemy's
 
 _BUSY: Final = "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02"
 _FEW_AND_BUSY: Final = "fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
@@ -111,7 +110,7 @@ def create(connection: Connection, metadata: MetaData) -> None:
 def _definition(table: Table, index: Index) -> str:
     """The index, ending with the number of its row, as each of SQLite's does by itself: questions go on from there."""
     named = [each for each in index.expressions if not isinstance(each, str)]
-    words = [str(each.compile(dialect=_DIALECT, compile_kwargs={"include_table": False})) for each in named]
+    words = [str(each.compile(dialect=DIALECT, compile_kwargs={"include_table": False})) for each in named]
     key = list(table.primary_key)
     if len(key) == 1 and key[0].name not in words:
         words.append(key[0].name)

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.ledger.postgres.connection import server_driver
 from orchestrator.ledger.postgres.database import PLANS_KEPT, ServerDatabase
-from orchestrator.ledger.postgres.dialect import ServerDialect
+from orchestrator.ledger.postgres.dialect import DIALECT
 from tests.ledger.postgres.conftest import OpenDatabase
 from tests.ledger.postgres.test_plans import FILL, JOBS
 from tests.ledger.sqlite.recording import statements_of_modules
@@ -20,11 +20,10 @@ LISTS: Final = re.compile(r"\(__\[POSTCOMPILE_\w+\]\)")
 
 
 async def test_a_server_understands_each_statement_of_the_ledger(connected: OpenDatabase) -> None:
-    dialect = ServerDialect()  # type: ignore[no-untyped-call]  # as SQLAlchemy has it
     async with connected().writing() as connection:
         driver = server_driver(connection)
         for statement in statements_of_modules():
-            await driver.prepare(LISTS.sub("(NULL)", str(statement.compile(dialect=dialect))))
+            await driver.prepare(LISTS.sub("(NULL)", str(statement.compile(dialect=DIALECT))))
 
 
 async def test_plans_are_made_anew_as_tables_grow(connected: OpenDatabase) -> None:

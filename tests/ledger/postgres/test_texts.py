@@ -1,9 +1,10 @@
-"""What a server takes for no text comes with U+FFFD, by each way in which a text can get there."""
+"""A text comes as it is, and what a server takes for none with U+FFFD, by each way in which it can get there."""
 
 import pytest
 from sqlalchemy import insert, select
 
-from orchestrator.ledger.postgres.texts import storable_json
+from orchestrator.ledger.postgres.connection import server_driver
+from orchestrator.ledger.postgres.texts import array_of_numbers, array_of_texts, storable_json
 from orchestrator.ledger.schema.job_tables import counts
 from orchestrator.ledger.statements import TEXTS, TEXTS_IN_BATCH, batch_of
 from tests.ledger.postgres.conftest import OpenDatabase
@@ -36,6 +37,41 @@ async def test_so_does_one_of_a_batch(connected: OpenDatabase) -> None:
         await connection.execute(insert(counts), row("a\0b", 1))
         of_batch = select(counts.c.n).where(counts.c.name.in_(TEXTS_IN_BATCH))
         assert (await connection.execute(of_batch, batch_of(given))).scalars().all() == [1]
+
+
+AWKWARD = [
+    "",
+    "NULL",
+    "null",
+    "{}",
+    "a,b",
+    '"',
+    "\\",
+    '\\"',
+    '","',
+    " a ",
+    "\n\r\t\x01",
+    "é\U0001f4a5",
+    r"\0",
+    "'",
+    "$1",
+]
+ARRAYS = "SELECT $1::TEXT::TEXT[], $2::TEXT::BIGINT[], $3::TEXT::DOUBLE PRECISION[]"
+
+
+@pytest.mark.parametrize("known", [(), (None,), (None, None)])
+async def test_what_stands_in_arrays_comes_back_as_it_was(connected: OpenDatabase, known: tuple[None, ...]) -> None:
+    """Also where one is missing."""
+    texts, whole, real = [*AWKWARD, *known], [0, -1, 2**63 - 1, -(2**63), *known], [0.1, 1e300, -5e-324, 3, *known]
+    given = array_of_texts(texts), array_of_numbers(whole), array_of_numbers(real)
+    async with connected().writing() as connection:
+        assert await server_driver(connection).fetchrow(ARRAYS, *given) == (texts, whole, real)
+        kept, *_ = await server_driver(connection).fetchrow(ARRAYS, array_of_texts([*GIVEN, *known]), "{1,NULL}", "{}")
+        assert kept == [*KEPT, *known]
+
+
+def test_nothing_is_an_empty_array_and_a_truth_a_number() -> None:
+    assert (array_of_texts([]), array_of_numbers([]), array_of_numbers([True, False])) == ("{}", "{}", "{1, 0}")
 
 
 def test_only_an_escape_is_one() -> None:

@@ -27,16 +27,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a server is told the greatest of what is known",
-        path="orchestrator/ledger/postgres/statements.py::_extreme",
+        path="orchestrator/ledger/postgres/expressions.py::_extreme",
         old='return f"CASE WHEN num_nulls({typed}) = 0 THEN {name}({typed}) END"',
         new='return f"{name}({typed})"',
         tests=(f"{SERVER}::test_an_extreme_of_nothing_known_is_unknown",),
     ),
     Fault(
         name="of rows about the same row a server takes one",
-        path="orchestrator/ledger/postgres/statements.py::PostgresMany._is_about_one_row_twice",
-        old="return key is not None and len(set(map(key, rows))) < len(rows)",
-        new="return False",
+        path="orchestrator/ledger/postgres/statements.py::PostgresMany._about_a_row_each",
+        old="if key is None or len(set(map(key, rows))) == len(rows):",
+        new="if True:",
         tests=(f"{SERVER}::test_rows_about_the_same_row_are_taken_one_after_the_other",),
     ),
     Fault(
@@ -45,6 +45,13 @@ FAULTS: tuple[Fault, ...] = (
         old='return text.replace("\\0", REPLACEMENT) if text.isascii() else _REFUSED.sub(REPLACEMENT, text)',
         new="return text",
         tests=("tests/conformance/test_foreign_texts.py::test_a_nul_in_what_a_worker_says_holds_nothing_up",),
+    ),
+    Fault(
+        name="a server is sent texts whose quotes end them",
+        path="orchestrator/ledger/postgres/texts.py::_quoted",
+        old="""return '"' + text.replace("\\\\", r"\\\\").replace('"', r"\\"") + '"'""",
+        new="""return '"' + text.replace("\\\\", r"\\\\") + '"'""",
+        tests=("tests/ledger/postgres/test_texts.py::test_what_stands_in_arrays_comes_back_as_it_was",),
     ),
     Fault(
         name="the feed goes on after an event that a slower transaction comes before",
@@ -69,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a claim goes along the key of all jobs",
-        path="orchestrator/ledger/postgres/statements.py::_not_by_key",
+        path="orchestrator/ledger/postgres/expressions.py::_not_by_key",
         old='return f"({compiler.process(element.column, **kw)} + 0)"',
         new="return compiler.process(element.column, **kw)",
         tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
@@ -178,7 +185,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="known custom_ids of a new run are sought among all of its rows",
-        path="orchestrator/ledger/postgres/statements.py::_named_in_batch",
+        path="orchestrator/ledger/postgres/expressions.py::_named_in_batch",
         old='return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"',
         new="return compiler.process(element.meets, **kw)",
         tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
