@@ -5,7 +5,7 @@
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,9 @@ from orchestrator.ledger.statements import body_of, compile_functions, position_
 
 ROWS_AT_ONCE: Final = 16
 """Rows that one INSERT takes: two fifths less than an INSERT for each, and more rows gain nothing more (measured)."""
+
+BULK_ROWS_AT_ONCE: Final = (256, ROWS_AT_ONCE)
+"""The same of rows by the thousand, which cost a sixth less than by an INSERT for each (measured)."""
 
 GUARDED_AT_ONCE: Final = 40
 """Rows that one guarded UPDATE takes: between two statements the event loop may have to wait for the interpreter."""
@@ -44,27 +47,19 @@ class SQLiteMany:
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Executes it for each of `rows`."""
-        sql, sql_at_once, tuple_of = self._compiled
+        sql, tuple_of = self._compiled
         tuples = [tuple_of(row) for row in rows]
-        together = len(tuples) - len(tuples) % ROWS_AT_ONCE
-        if sql_at_once is not None and together > ROWS_AT_ONCE:  # a single one would be waited for
-            starts = range(0, together, ROWS_AT_ONCE)
-            chunks = [tuple(chain.from_iterable(tuples[start : start + ROWS_AT_ONCE])) for start in starts]
-            await connection.exec_driver_sql(sql_at_once, chunks)
-            tuples = tuples[together:]
-        if tuples:
+        if isinstance(self._statement, Insert):
+            await _insert(connection, sql, tuples)
+        elif tuples:
             await connection.exec_driver_sql(sql, tuples)
 
     @cached_property
-    def _compiled(self) -> tuple[str, str | None, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
-        """The statement, an INSERT of many rows at once, and what makes the driver's tuple of a row."""
+    def _compiled(self) -> tuple[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]]:
+        """The statement, and what makes the driver's tuple of a row."""
         compiled = self._statement.compile(dialect=sqlite.dialect(), column_keys=self._columns)
         assert compiled.positiontup is not None
-        sql, tuple_of = str(compiled), itemgetter(*compiled.positiontup)
-        if not isinstance(self._statement, Insert):
-            return sql, None, tuple_of
-        row = sql.partition(" VALUES ")[2]
-        return sql, sql + f", {row}" * (ROWS_AT_ONCE - 1), tuple_of
+        return str(compiled), itemgetter(*compiled.positiontup)
 
 
 @body_of(statements.Guarded, "sqlite")
@@ -129,7 +124,29 @@ class SQLiteBulkInsert:
 
     async def execute(self, connection: AsyncConnection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts `rows`."""
-        await connection.exec_driver_sql(self._sql, list(rows))
+        await _insert(connection, self._sql, rows, at_once=BULK_ROWS_AT_ONCE)
+
+
+async def _insert(
+    connection: AsyncConnection, sql: str, rows: Sequence[tuple[Any, ...]], *, at_once: Sequence[int] = (ROWS_AT_ONCE,)
+) -> None:
+    """By an INSERT of as many rows `at_once` as there are, the most first, and at last by one for each."""
+    for number in at_once:
+        together = len(rows) - len(rows) % number
+        if together > number:  # a single one would be waited for
+            starts = range(0, together, number)
+            chunks = [tuple(chain.from_iterable(rows[start : start + number])) for start in starts]
+            await connection.exec_driver_sql(_of_rows(sql, number), chunks)
+            rows = rows[together:]
+    if rows:
+        await connection.exec_driver_sql(sql, list(rows))
+
+
+@lru_cache
+def _of_rows(sql: str, number: int) -> str:
+    """The INSERT `sql` for so many rows."""
+    row = sql.partition(" VALUES ")[2]
+    return sql + f", {row}" * (number - 1)
 
 
 @body_of(statements.NumberSequence, "sqlite")
