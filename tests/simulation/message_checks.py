@@ -50,14 +50,21 @@ def no_message_is_taken_twice(facts: Facts, _books: Books) -> Iterator[str]:
     """What was taken is sent again only where whoever had sent it ended before that was written down; and it is the
     same message each time.
     """
-    ends = [end for _, end in facts.lives]
     for number, heard in _by_number(facts).items():
-        taken = [each.at for each in heard if each.lie is None]
+        taken = [each for each in heard if each.lie is None]
         for first, again in pairwise(taken):
-            if not any(first <= end <= again for end in ends):
-                yield f"{number} was taken {(again - first) / SECOND_US:g} s after it had been"
+            if not _is_cut_off(facts, first, again.at):
+                yield f"{number} was taken {(again.at - first.at) / SECOND_US:g} s after it had been"
         if len({each.body for each in heard}) > 1:
             yield f"{number} was another message the second time"
+
+
+def _is_cut_off(facts: Facts, first: Heard, again_at: int) -> bool:
+    """Whether who had sent the `first` one had ended by then, or could not write down what became of it."""
+    if facts.engines is None:
+        return any(first.at <= end <= again_at for _, end in facts.lives)
+    sender = next(each for each in facts.engines.processes if str(each) == first.sender)
+    return not sender.is_able(first.at, again_at)
 
 
 def an_episode_is_one_message(facts: Facts, books: Books) -> Iterator[str]:
@@ -84,11 +91,14 @@ def an_episode_is_one_message(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def who_wants_a_rest_has_it(facts: Facts, _books: Books) -> Iterator[str]:
-    """A `Retry-After` is kept, unless a clock is wrong, or a person asks for it sooner."""
+    """A `Retry-After` is kept, unless a clock is wrong, or a person asks for it sooner, or whoever had heard it ended before
+    that was written down.
+    """
     if facts.plan.of(FailureClass.CLOCK_JUMP) or any(facts.plan.clocks):
         return
     for number, heard in _by_number(facts).items():
         for before, after in pairwise(heard):
             is_asked = facts.resent_at is not None and after.at >= facts.resent_at
-            if not is_asked and after.at - before.at < round(before.wait_s * SECOND_US):
+            is_early = after.at - before.at < round(before.wait_s * SECOND_US)
+            if is_early and not is_asked and not _is_cut_off(facts, before, after.at):
                 yield f"{number} came again {(after.at - before.at) / SECOND_US:g} s after {before.wait_s:g} s were asked"

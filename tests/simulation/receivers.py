@@ -9,6 +9,7 @@ import anyio
 import httpx
 
 from tests.simulation.clock import VirtualClock
+from tests.simulation.loop import PART
 from tests.simulation.plan import Lie, Plan
 
 OPS: Final = "ops"
@@ -40,6 +41,9 @@ class Heard(NamedTuple):
     wait_s: float
     """For so long nothing was wanted, as the answer said."""
 
+    sender: str
+    """Which part of the world had sent it."""
+
 
 class Receivers(httpx.AsyncBaseTransport):
     """All of them. They have heard what is in `heard`, in that order."""
@@ -57,7 +61,7 @@ class Receivers(httpx.AsyncBaseTransport):
         await anyio.sleep(self._chance.uniform(0, ANSWERED_S))
         if lie is Lie.BUSY:
             wait_s = self._chance.choice((1.0, 30.0, 600.0))
-        self.heard.append(Heard(self._clock.now(), number, body, lie, wait_s))
+        self.heard.append(Heard(self._clock.now(), number, body, lie, wait_s, str(PART.get())))
         self._say("receiver", "takes it" if lie is None else lie.value, number)
         match lie:
             case Lie.HANGS:

@@ -39,6 +39,9 @@ class Known:
         self.owned: list[Span] = []
         """When it had the ledger, as far as it knew."""
 
+    def __str__(self) -> str:
+        return f"process {self.number}"
+
     @property
     def owns(self) -> bool:
         """Whether it has it now, as far as it knows."""

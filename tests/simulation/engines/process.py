@@ -83,7 +83,7 @@ class ServerProcess(Process):
         self._here.owners = _Owners(self._joined, self._is_no_owner)
 
     def __str__(self) -> str:
-        return f"process {self.known.number}"
+        return str(self.known)
 
     def dependencies(self) -> Dependencies:
         """Its own."""
