@@ -234,6 +234,23 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open
         assert await sent(run.endpoint_id + 1, 0) == Sent([], [])
 
 
+async def test_the_ids_that_were_given_lately_are_known_with_their_jobs(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        run = await a_run(ledger, 3)
+        for number in (1, 2, 3):
+            state = State.OUTSTANDING if number < 3 else State.SUBMITTING  # the third was given none
+            await brought_to(ledger, state, AT + number * 10 * S, job=number)
+
+        async def given(since: int, most: int = 9, endpoint: int = run.endpoint_id) -> list[int]:
+            found = await ledger.jobs.submissions.ids_given(since, endpoint_id=endpoint, most=most)
+            assert {(await job_now(ledger, number)).remote_id for _, number in found} == {each for each, _ in found}
+            return [number for _, number in found]
+
+        assert await given(0) == [1, 2]
+        assert await given(0, most=1) == await given(AT + 10 * S) == [2]
+        assert await given(0, endpoint=run.endpoint_id + 1) == []
+
+
 async def test_runs_are_created_listed_and_configured(open_file: OpenLedger) -> None:
     settings = RunSettings(max_attempts=7)
     async with open_file() as ledger:

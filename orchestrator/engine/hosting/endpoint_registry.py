@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from orchestrator.client import ServerlessEndpoint, follow_predecessor, for_a_batch, left_to_successor
+from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.remote_ids import KEPT_MAX
 from orchestrator.engine.batches.batch_work import BatchWork
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validation_pool import validation_pool
@@ -25,6 +27,9 @@ from orchestrator.units import MINUTE_US, SECOND_US
 
 ANSWER_US_MAX: Final = MINUTE_US
 """A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
+
+IDS_REMEMBERED_US: Final = 2 * RETENTION_US_DEFAULT
+"""Ids of jobs that were claimed longer ago lead to no result any more, unless they are outstanding."""
 
 
 class ServedEndpoint(NamedTuple):
@@ -162,7 +167,9 @@ class EndpointRegistry:
         return fresh
 
     async def _remember(self, number: int) -> None:
-        """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach."""
+        """Takes over what the ledger tells of earlier processes: their requests hold slots, their executions teach, and
+        the ids that they were given are no other jobs'.
+        """
         endpoint, now = self.endpoints[number], self._process.ledger.now()
         limiter = endpoint.api.limiter
         endpoint.recall(await self._process.ledger.runs.learned.of(number))
@@ -185,6 +192,11 @@ class EndpointRegistry:
             left_at = endpoint.clock.now() - max(0, now - left.left_at)
             endpoint.estimates.throughput.go_on(left.finished, left.finished_in, left_at)
         endpoint.estimates.remember(await self._process.ledger.jobs.history.took(endpoint_id=number, now=now))
+        given = await self._process.ledger.jobs.submissions.ids_given(
+            now - IDS_REMEMBERED_US, endpoint_id=number, most=KEPT_MAX
+        )
+        for remote_id, job in given:
+            endpoint.remote_ids.give(remote_id, job)
 
     def leave(self) -> None:
         """None of them is ours any more, nothing is on its way there, and whoever is there next goes on as they are.

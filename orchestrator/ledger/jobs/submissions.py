@@ -113,6 +113,26 @@ class Submissions(Repository):
         found = await self._access.rows(query)
         return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
+    async def ids_given(self, since: int, *, endpoint_id: int, most: int) -> Sequence[tuple[str, int]]:
+        """The latest ids, at most so many, that the service has given to the endpoint's submissions that were claimed
+        after `since`, in the order of the claims, each with its job. Of a chunk, which has one id, it is
+        the job that leads.
+        """
+        leads = submissions.c.chunk_id.is_(None) | (submissions.c.chunk_id == submissions.c.id)
+        query = (
+            select(submissions.c.remote_id, submissions.c.job_id)
+            .where(
+                submissions.c.id > since,
+                submissions.c.endpoint_id == endpoint_id,
+                submissions.c.remote_id.is_not(None),
+                leads,
+            )
+            .order_by(submissions.c.id.desc())
+            .limit(most)
+        )
+        found = await self._access.rows(query)
+        return [(remote_id, job) for remote_id, job in reversed(found)]
+
     @asked_again
     async def in_chunk(self, chunk: int) -> list[ChunkRow]:
         """The rows that were sent by the submission `chunk`, in their order."""

@@ -139,6 +139,21 @@ async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> Non
         assert told(p, SAME_ID) == 1
 
 
+async def test_the_id_of_a_job_that_is_done_is_no_other_ones_in_the_next_process_either(tmp_path: Path) -> None:
+    def status(asked: Asked) -> Reply:
+        return result_of(asked.remote_id)
+
+    async with process(tmp_path / "db", Scripted(run=numbered(), status=status), name="first") as p:
+        await p.begin()
+        await p.finish()
+    run = in_turn(says("IN_QUEUE", "r-1"), says("IN_QUEUE", "r-2"))
+    async with process(tmp_path / "db", Scripted(run=run, status=status), name="second") as p:
+        await p.begin()
+        await p.finish()
+        assert [result.output for result in await p.results()] == [b'"r-2"']
+        assert told(p, SAME_ID) == 1
+
+
 async def test_a_service_that_gives_every_job_the_same_id_is_not_sent_the_whole_queue(tmp_path: Path) -> None:
     transport = Scripted(run=says("IN_QUEUE", "r-1"))
     async with process(tmp_path / "db", transport, jobs=1_000) as p:

@@ -11,6 +11,7 @@ it anew with `python -m tests.ledger.sqlite.recording`, and shows it with the ch
 
 import importlib
 import pkgutil
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ FILE: Final = Path(__file__).with_name("statements.txt")
 
 ANEW: Final = "python -m tests.ledger.sqlite.recording"
 
+_ROWS: Final = re.compile(r"(\(\?(?:, \?)*\))(?:, \1)+")
 _UPKEEP: Final = ("PRAGMA", "BEGIN")  # with the numbers and the disk of a test
 
 
@@ -43,8 +45,9 @@ class Recorder:
 
 
 def one_line(sql: str) -> str:
-    """A statement as the recording has it."""
-    return sql.replace("\\", "\\\\").replace("\n", "\\n")
+    """A statement as the recording has it: of rows that are alike the first one, and how many they are."""
+    short = _ROWS.sub(lambda found: f"{found[1]} x {found[0].count(found[1])}", sql)
+    return short.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def unrecorded(statements: Iterable[str]) -> list[str]:
