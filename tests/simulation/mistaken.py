@@ -19,8 +19,8 @@ _PLACE: Final = attrgetter("place")
 def mistaken_in(facts: Facts, books: Books) -> set[str]:
     """The jobs that have another one's result, since the service answered their `/run` with its id, and nobody else had been
     told of that id by then: by polling alone nothing shows such a lie. With webhooks each job has its own, and the one
-    whose id it is bears it; but one that brings the record of another job instead tells nothing, and which ids were
-    given in one process the next one at that endpoint does not know.
+    whose id it is bears it; but one that brings the record of another job instead tells nothing, and which ids are in
+    doubt in one process the next one at that endpoint does not know.
     """
     names = {job.id: job.custom_id for job in books.jobs}
     found: set[str] = set()
@@ -49,9 +49,9 @@ def mistaken_in(facts: Facts, books: Books) -> set[str]:
             if row.submission == other.id and row.event in {*NAMING, Event.COMPLETED}
         ]
         taken = facts.moments[taken_at]
-        is_forgotten = any(facts.moments[at] < each <= taken for at in (named_at, *learned) for each in begun)
+        is_forgotten = any(facts.moments[named_at] < each <= taken for each in begun)
         if facts.plan.webhooks and has_own and not is_forgotten:
             continue
-        if all(at > taken_at or any(facts.moments[at] < each <= taken for each in begun) for at in learned):
+        if all(at > taken_at for at in learned):
             found.add(names[outcome.job])
     return found
