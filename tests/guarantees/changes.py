@@ -41,6 +41,7 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G5": (
         "A record that names another job than the one that was asked for is no result of this one.",
         "Where a service gives ids twice and sends webhooks, a row's output is what came with its own token.",
+        "Which ids the service has given to which jobs is known after a restart, and to whoever takes over.",
         "An input whose result comes after it had failed stands among the results once the files are written again.",
     ),
     "G6": (

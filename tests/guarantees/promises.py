@@ -207,13 +207,14 @@ PROMISES: Final = (
         breaks=(
             "Editing the files, or writing two runs into one file.",
             "A service that gives ids twice, and no webhooks: it warns, and a row may hold the output of another job.",
-            "A service that gives ids twice, and a kill or a hand-over: which were given is known to one process only.",
+            "A service that gives ids twice, and a kill or a hand-over: which are in doubt is known to one process only.",
             "A service that gives an id twice, and whose webhook for the job brings the record of yet another one.",
         ),
         tests=(
             "tests/system/test_run.py::test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order",
             "tests/system/test_run.py::test_failed_jobs_are_retried_and_the_hopeless_end_in_the_errors_file_with_exit_code_1",
             "tests/api/runs/test_program.py::test_a_run_with_lost_answers_gives_every_row_one_result",
+            "tests/engine/collecting/test_other_records.py::test_the_id_of_a_job_that_is_done_is_no_other_ones_in_the_next_process_either",
             "tests/ledger/transitions/test_apply_transitions.py::test_the_first_result_wins_whichever_submission_it_is_of",
             "tests/simulation/test_swarm.py::test_no_world_of_the_swarm_violates_a_promise",
             "tests/api/outcomes/test_audit.py::test_what_others_do_to_the_tables_is_found",

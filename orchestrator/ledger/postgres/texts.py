@@ -19,8 +19,10 @@ _NUL_ESCAPE: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 def storable(text: str | None) -> str | None:
     """`text` as it can be stored."""
-    if text is None:
-        return None
+    return None if text is None else _replaced(text)
+
+
+def _replaced(text: str) -> str:
     # Nearly all are of ASCII, which a string knows of itself.
     return text.replace("\0", REPLACEMENT) if text.isascii() else _REFUSED.sub(REPLACEMENT, text)
 
@@ -45,10 +47,10 @@ def array_of_texts(texts: Sequence[str | None]) -> str:
     try:
         joined = "\0".join(texts)  # type: ignore[arg-type]  # it says so itself where one is None
     except TypeError:
-        return "{" + ",".join("NULL" if text is None else _quoted(storable(text)) for text in texts) + "}"
+        return "{" + ",".join("NULL" if text is None else _quoted(_replaced(text)) for text in texts) + "}"
     # All at once: what hardly any has is looked for but once.
     if not joined.isascii() or joined.count("\0") >= len(texts):
-        joined = "\0".join(map(storable, texts))
+        joined = "\0".join(_replaced(text) for text in texts if text is not None)
     return "{" + _quoted(joined).replace("\0", '","') + "}"
 
 

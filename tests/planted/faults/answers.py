@@ -187,6 +187,13 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="the next process does not know which ids were given",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry._remember",
+        old="endpoint.remote_ids.give(remote_id, job)",
+        new="pass",
+        tests=(OTHER + "test_the_id_of_a_job_that_is_done_is_no_other_ones_in_the_next_process_either",),
+    ),
+    Fault(
         name="where ids are given twice, the id goes before the token",
         path="orchestrator/core/service/remote_ids.py::RemoteIds.contradict",
         old="if self.are_repeated:\n    return False",

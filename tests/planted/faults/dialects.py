@@ -41,7 +41,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a server is sent a NUL in what a worker said",
-        path="orchestrator/ledger/postgres/texts.py::storable",
+        path="orchestrator/ledger/postgres/texts.py::_replaced",
         old='return text.replace("\\0", REPLACEMENT) if text.isascii() else _REFUSED.sub(REPLACEMENT, text)',
         new="return text",
         tests=("tests/conformance/test_foreign_texts.py::test_a_nul_in_what_a_worker_says_holds_nothing_up",),
