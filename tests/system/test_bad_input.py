@@ -65,6 +65,7 @@ def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Serv
     assert not any(SECRET.encode() in path.read_bytes() for path in desk.folder.iterdir() if path.name != "in.jsonl")
 
 
+@pytest.mark.slow
 def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:
     desk.write("in.jsonl", GOOD + "oops\n")
     refused(desk, service, "in.jsonl")

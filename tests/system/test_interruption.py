@@ -79,6 +79,7 @@ def test_what_has_finished_is_in_the_files_of_an_interrupted_run(desk: Desk, ser
     assert desk.ids() == [f"row-{n}" for n in range(5)]
 
 
+@pytest.mark.slow
 def test_a_second_signal_leaves_at_once_and_loses_nothing(desk: Desk, service: Service) -> None:
     service.change(silent=True)  # the first Ctrl-C waits up to 10 s for answers that never come
     program = at_work(desk, service)

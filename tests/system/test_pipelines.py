@@ -59,6 +59,7 @@ def runs(pid: int) -> bool:
     return found.stdout.strip()[:1] not in ("", "Z")
 
 
+@pytest.mark.slow
 def test_a_command_is_stopped_with_all_it_has_started_when_its_flow_is_cancelled(desk: Desk) -> None:
     pipeline(desk, "p", 'command = ["sh", "-c", "sleep 600 & echo pid $! >&2; wait"]')
     served = desk.start("serve", "--ledger", "orchestrator.db")

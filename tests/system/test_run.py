@@ -47,6 +47,7 @@ def test_a_file_of_inputs_becomes_a_file_of_results_in_the_same_order(
     assert summary["wall_s"] > 0
 
 
+@pytest.mark.slow
 def test_failed_jobs_are_retried_and_the_hopeless_end_in_the_errors_file_with_exit_code_1(
     desk: Desk, service: Service
 ) -> None:

@@ -29,6 +29,7 @@ def asked_for(folder: Path, url: str) -> RunRequest:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["run", "plan"])
 async def test_it_is_heard_while_a_store_is_asked_and_leaves_nothing(tmp_path: Path, verb: str) -> None:
     stop = anyio.Event()

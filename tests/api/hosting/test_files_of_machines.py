@@ -40,6 +40,7 @@ def resumed(request: RunRequest) -> RunRequest:
     return replace(request, source=None, endpoint=None, settings=None, output=None, errors=None)
 
 
+@pytest.mark.slow
 async def test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s(site: Site) -> None:
     out = site.folder / "results.jsonl"
     request = request_of(site, "x", out)
@@ -66,6 +67,7 @@ async def test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s(site:
         await run(resume, dependencies=site.dependencies("a"))
 
 
+@pytest.mark.slow
 async def test_what_was_written_before_machines_were_noted_is_the_run_s_wherever_somebody_looks(site: Site) -> None:
     out = site.folder / "results.jsonl"
     request = request_of(site, "x", out)

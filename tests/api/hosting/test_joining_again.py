@@ -21,6 +21,7 @@ DEAD = "UPDATE leases SET owner = NULL, left_at = taken_at; DELETE FROM processe
 """All are dead, and their connections are there still: they find out at once."""
 
 
+@pytest.mark.slow
 async def test_who_was_declared_dead_joins_again_once_the_ledger_can_be_reached(site: Site) -> None:
     run = await site.run_at(ONE, jobs=40)
     driver = await waited_for(site.url)({}, LineBounds())
@@ -50,6 +51,7 @@ async def test_who_waits_to_join_again_ends_when_it_is_asked_to(site: Site) -> N
     driver.terminate()
 
 
+@pytest.mark.slow
 async def test_a_run_that_cannot_join_follows_until_it_can(site: Site) -> None:
     async with site.serving("s") as [server], site.running("a", ONE, jobs=40) as running:
         await site.until_sent(5)

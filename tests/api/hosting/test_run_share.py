@@ -38,6 +38,7 @@ MOVES_S = SETTLED_US / SECOND_US + LOOK_S + SOON_S
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
+@pytest.mark.slow
 async def test_two_on_two_machines_send_at_their_own_endpoints_at_once_and_leave_nothing(site: Site) -> None:
     async with site.running("a", ONE) as one, site.running("b", OTHER) as other:
         with anyio.fail_after(PATIENCE_S):
@@ -56,6 +57,7 @@ async def test_two_on_two_machines_send_at_their_own_endpoints_at_once_and_leave
     assert site.service.paid == 2 * JOBS
 
 
+@pytest.mark.slow
 async def test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here(site: Site) -> None:
     async with site.serving("s"):
         async with site.running("a", ONE) as running:
@@ -66,6 +68,7 @@ async def test_where_somebody_serves_whatever_there_is_nothing_is_sent_from_here
     assert site.senders(ONE) == ["s"]
 
 
+@pytest.mark.slow
 async def test_it_is_said_once_where_others_write_files_of_outputs(site: Site) -> None:
     here = parse_save(f"output.image={site.folder}/out/{{custom_id}}.png")
     async with site.serving("s"), site.running("a", ONE, save=(here,)) as running:
@@ -109,6 +112,7 @@ async def test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_
     assert site.service.paid == 60 + JOBS + 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("servers", [(), ("s",)], ids=["by itself", "by another machine"])
 async def test_it_says_how_the_rest_will_go_once_the_rows_are_back_that_went_first(
     site: Site, servers: Sequence[str]
@@ -143,12 +147,14 @@ async def test_who_stops_it_hands_over_what_it_has_and_whoever_wants_to_hear_of_
     assert [told["type"] for told in site.told] == ["run.interrupted"]
 
 
+@pytest.mark.slow
 async def test_whoever_wants_to_hear_of_it_is_told_of_its_end_before_it_ends(site: Site) -> None:
     async with site.running("a", ONE, notify=TOLD) as running:
         await running.ended.wait()
     assert [told["type"] for told in site.told] == ["run.done"]
 
 
+@pytest.mark.slow
 async def test_whoever_hears_of_it_is_told_the_time_of_the_server_by_a_machine_whose_clock_is_wrong(site: Site) -> None:
     began_at, right = SystemClock().now(), site.clock
 
@@ -172,6 +178,7 @@ async def test_what_cannot_be_judged_here_is_refused_before_anything_is_sent(sit
     assert site.sent == []
 
 
+@pytest.mark.slow
 async def test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_all_the_same(site: Site) -> None:
     site.heard_s = 50.0
     async with site.running("a", ONE, notify=TOLD) as running:
@@ -190,6 +197,7 @@ async def test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_al
     assert site.service.paid == JOBS
 
 
+@pytest.mark.slow
 async def test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more(site: Site) -> None:
     frozen = ProcessName("a frozen one", " #f")
     driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())

@@ -31,6 +31,7 @@ LEFT_S = LEFT_TO_ANY_US / SECOND_US
 HAS_ALL = {"TOKEN": "t", "S3_ID": "i"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has", "told"),
     [({}, "TOKEN and S3_* are not set"), ({"TOKEN": "t", "S3_ID": "", "MY_S3_ID": "i"}, "S3_* is not set")],
@@ -48,6 +49,7 @@ async def test_what_needs_a_variable_is_served_where_that_is_set_and_the_rest_is
         assert f"{ONE}: left to other processes where these can: {told}" in a.heard.lines
 
 
+@pytest.mark.slow
 async def test_it_goes_over_to_one_that_has_all_for_it_once_that_comes_and_nothing_is_sent_twice(site: Site) -> None:
     site.environ["b"] = HAS_ALL
     run = await site.run_at(ONE, NEEDS_TOKEN, jobs=60)
@@ -59,6 +61,7 @@ async def test_it_goes_over_to_one_that_has_all_for_it_once_that_comes_and_nothi
     assert site.service.paid == 60
 
 
+@pytest.mark.slow
 async def test_where_nobody_has_all_for_it_that_is_shown_and_one_of_them_has_it_all_the_same(site: Site) -> None:
     gone = Pinned(ref="/nowhere/check.py:is_good", sha256="0" * 64)
     run = await site.run_at(ONE, RunSettings(check=gone))
@@ -93,6 +96,7 @@ async def test_schedules_and_flows_are_left_to_others_where_the_folder_of_a_pipe
         )
 
 
+@pytest.mark.slow
 async def test_who_is_told_to_leaves_schedules_and_flows_to_others_also_where_there_are_none(site: Site) -> None:
     run = await site.run_at(ONE)
     async with site.serving("a", takes_pipelines=False):

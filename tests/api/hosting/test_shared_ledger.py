@@ -273,6 +273,7 @@ async def test_one_that_comes_while_its_ledger_is_copied_elsewhere_ends_and_says
     await place.aclose()
 
 
+@pytest.mark.slow
 async def test_each_shard_is_given_as_its_engine_ends_though_another_one_takes_longer(site: Site) -> None:
     runs = [await site.run_at(each, jobs=40) for each in (ONE, OTHER)]
     async with site.serving("a") as [machine]:
@@ -328,6 +329,7 @@ async def test_what_the_dead_have_left_is_looked_after_once_though_nothing_more_
             assert await lease() == given, "once is enough"
 
 
+@pytest.mark.slow
 async def test_where_there_is_no_room_whoever_comes_serves_once_the_dead_are_known_or_is_stopped(site: Site) -> None:
     driver = await waited_for(site.url)({}, LineBounds())
     for _ in range(PROCESSES_MAX):

@@ -21,6 +21,7 @@ from tests.postgres.owners import joins
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
+@pytest.mark.slow
 async def test_what_it_has_asked_for_is_anybodys_before_its_engines_have_ended(site: Site) -> None:
     busy, other = await site.run_at(ONE, jobs=40), await site.run_at(OTHER)
     driver = await waited_for(site.url)({}, LineBounds())
@@ -59,6 +60,7 @@ async def test_what_was_asked_of_those_that_are_dead_ends_none_that_comes_later(
     driver.terminate()
 
 
+@pytest.mark.slow
 async def test_one_whose_engine_has_just_ended_is_given_before_the_others_have(site: Site) -> None:
     busy, other = await site.run_at(ONE, jobs=40), await site.run_at(OTHER, jobs=40)
     driver = await waited_for(site.url)({}, LineBounds())

@@ -27,6 +27,7 @@ def doubled(folder: Path, n: int = 3) -> list[int]:
     return [result.output for result in results]
 
 
+@pytest.mark.slow
 def test_it_gives_results_in_a_script(tmp_path: Path) -> None:
     assert doubled(tmp_path) == [0, 2, 4]
 
@@ -41,6 +42,7 @@ def test_it_works_in_a_thread_beside_a_loop_that_runs(tmp_path: Path) -> None:
     assert asyncio.run(main()) == [0, 2, 4]
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_left_ends_its_thread_and_goes_on_later(tmp_path: Path) -> None:
     for result in orchestrator.map(double, numbers(), name="night", ledger=tmp_path / "l.db"):
         assert isinstance(result, Result)
@@ -49,6 +51,7 @@ def test_a_loop_that_is_left_ends_its_thread_and_goes_on_later(tmp_path: Path) -
     assert doubled(tmp_path) == [0, 2, 4]
 
 
+@pytest.mark.slow
 def test_an_exception_in_the_loop_ends_its_thread_and_goes_on_later(tmp_path: Path) -> None:
     def fails() -> None:
         for result in orchestrator.map(double, numbers(), name="night", ledger=tmp_path / "l.db"):

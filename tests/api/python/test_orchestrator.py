@@ -250,6 +250,7 @@ async def test_what_has_failed_is_retried_when_asked_for(tmp_path: Path) -> None
         assert run.counts["succeeded"] == 1
 
 
+@pytest.mark.slow
 async def test_who_comes_while_another_makes_the_ledger_waits_for_that(tmp_path: Path) -> None:
     async with desk(tmp_path) as d, anyio.create_task_group() as group:
         d.ledger.unlink()
@@ -390,6 +391,7 @@ async def test_resume_gives_a_mistyped_run_its_endpoint_while_another_process_wo
         await other.wait()
 
 
+@pytest.mark.slow
 async def test_a_run_is_renamed_and_deleted_while_a_program_serves_it(tmp_path: Path) -> None:
     async with desk(tmp_path, seconds=lambda _: 60.0) as d, d.orchestrator() as orc:
         run = await orc.submit(numbers(1), endpoint=ENDPOINT, name="captions")

@@ -103,6 +103,7 @@ async def test_large_answers_over_a_narrow_line_are_all_read_and_each_once(trans
     assert line.down.carried < 1.1 * BODIES * len(BODY)
 
 
+@pytest.mark.slow
 async def test_large_requests_over_a_narrow_line_are_all_answered_and_leave_once(transport: Transport) -> None:
     async with serving(served(b"{}")) as server, narrow(server, BYTES_PER_S) as line:
         answers = await send_all(transport, post(line.address))

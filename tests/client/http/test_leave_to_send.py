@@ -180,6 +180,7 @@ async def test_the_answer_to_what_has_left_is_read_all_the_same() -> None:
     assert statuses == [200]
 
 
+@pytest.mark.slow
 async def test_whatever_carries_it_is_handed_nothing() -> None:
     def carried(_: httpx.Request) -> httpx.Response:
         raise AssertionError("it was handed over")

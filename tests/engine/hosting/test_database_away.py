@@ -55,6 +55,7 @@ def url(databases: Databases) -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away_s", [3.0, 60.0])
 async def test_a_run_whose_database_is_away_goes_on_afterwards_and_sends_nothing_meanwhile(
     tmp_path: Path, url: str, away_s: float

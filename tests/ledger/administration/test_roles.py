@@ -126,6 +126,7 @@ async def driver_of(ledger: LedgerUrl, process: ProcessName) -> AsyncIterator[An
         driver.terminate()
 
 
+@pytest.mark.slow
 async def test_an_engine_needs_rows_only(server: Server) -> None:
     async with server.role("engine") as engines:
         async with at_work(engines) as ledger:
@@ -142,6 +143,7 @@ async def test_an_engine_needs_rows_only(server: Server) -> None:
                     await engine.execute(statement)
 
 
+@pytest.mark.slow
 async def test_an_engine_has_the_ledger_as_any_process_has_it(server: Server) -> None:
     async with server.role("engine") as engines, aclosing(site_of(engines)) as site:
         async with site.holding(now=0, doing="orchestrator serve"), at_work(engines) as ledger:
@@ -165,6 +167,7 @@ async def test_an_engine_ends_the_transactions_of_whom_it_takes_over_from(server
             assert await successor.fetchval("SELECT count(*) FROM counts") == 0
 
 
+@pytest.mark.slow
 async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> None:
     async with at_work(server.ledger_of(server.owner)) as ledger:
         await three_jobs(ledger)
@@ -189,6 +192,7 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> No
     assert len(lines) > 0
 
 
+@pytest.mark.slow
 async def test_an_owner_makes_the_tables_and_writes_them_anew_and_later_ones_are_there_for_all(server: Server) -> None:
     owners = server.ledger_of(server.owner)
     again = await ledger_init(owners)
@@ -209,6 +213,7 @@ async def test_an_owner_makes_the_tables_and_writes_them_anew_and_later_ones_are
     assert (await ledger_compact(owners)).bytes_after > 0
 
 
+@pytest.mark.slow
 async def test_an_owner_copies_a_ledger_there_with_which_engines_go_on(server: Server, tmp_path: Path) -> None:
     path = empty_ledger(tmp_path / "l.db")
     async with at_work(path) as ledger:

@@ -149,6 +149,7 @@ async def test_all_that_it_holds_is_there_afterwards_and_it_says_where(
         assert str(refused.value).startswith(f"{of}: this ledger was copied to {to}, and goes on there")
 
 
+@pytest.mark.slow
 async def test_every_machine_has_to_have_the_webhook_key_of_what_came(tmp_path: Path, server: LedgerUrl) -> None:
     of = tmp_path / "of.db"
     await made(of)
@@ -160,6 +161,7 @@ async def test_every_machine_has_to_have_the_webhook_key_of_what_came(tmp_path: 
         assert await target.webhook_key({WEBHOOK_KEY_VARIABLE: key.hex()}) == key
 
 
+@pytest.mark.slow
 async def test_it_goes_on_where_it_is_and_no_number_comes_again(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
     await made(of)
@@ -170,6 +172,7 @@ async def test_it_goes_on_where_it_is_and_no_number_comes_again(places: tuple[Le
         assert (await ledger.runs.counts(run=1))["queued"] == JOBS - 3
 
 
+@pytest.mark.slow
 async def test_rows_are_taken_some_at_a_time_whatever_they_hold(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
     async with at_work(of) as ledger:
@@ -183,6 +186,7 @@ async def test_rows_are_taken_some_at_a_time_whatever_they_hold(places: tuple[Le
     assert await contents(to) == before
 
 
+@pytest.mark.slow
 async def test_who_works_on_one_of_them_or_takes_rows_in_is_not_disturbed(tmp_path: Path) -> None:
     of, to = tmp_path / "of.db", tmp_path / "to.db"
     await made(of)
@@ -202,6 +206,7 @@ async def test_who_works_on_one_of_them_or_takes_rows_in_is_not_disturbed(tmp_pa
     await copied(of, to)  # who began to take in is dead, and what it left is cleared there
 
 
+@pytest.mark.slow
 async def test_nothing_is_overwritten_and_nothing_made_of_nothing(tmp_path: Path) -> None:
     of, to, third = (tmp_path / name for name in ("of.db", "to.db", "third.db"))
     with pytest.raises(UsageError, match="there is no ledger here"):
@@ -237,6 +242,7 @@ async def served_for_a_moment(address: LedgerAddress) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_one_that_was_served_and_had_nothing_to_do_is_as_good_as_a_new_one(
     places: tuple[LedgerAddress, LedgerAddress],
 ) -> None:
@@ -249,6 +255,7 @@ async def test_one_that_was_served_and_had_nothing_to_do_is_as_good_as_a_new_one
     assert await contents(to) == before
 
 
+@pytest.mark.slow
 async def test_whatever_else_is_there_is_named_and_left(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
     await made(of)
@@ -266,6 +273,7 @@ async def test_whatever_else_is_there_is_named_and_left(places: tuple[LedgerAddr
         assert (await ledger.runs.counts(run=1))["queued"] == JOBS - 3
 
 
+@pytest.mark.slow
 async def test_what_went_there_without_a_run_counts_there_alone_though_the_command_is_given_again(
     places: tuple[LedgerAddress, LedgerAddress],
 ) -> None:
@@ -287,6 +295,7 @@ class Stopped(Exception):
     """Somebody has enough of it."""
 
 
+@pytest.mark.slow
 async def test_what_is_ended_in_the_midst_has_not_happened(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
 
@@ -305,6 +314,7 @@ async def test_what_is_ended_in_the_midst_has_not_happened(places: tuple[LedgerA
     assert await contents(to) == before
 
 
+@pytest.mark.slow
 async def test_ctrl_c_is_an_end_like_any_other(tmp_path: Path, server: LedgerUrl) -> None:
     of, to = tmp_path / "of.db", server
     await made(of, 4 * PAGE_ROWS)
@@ -347,6 +357,7 @@ class LosesCommits:
             raise StorageError("the disk is full")
 
 
+@pytest.mark.slow
 async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
     tmp_path: Path, server: LedgerUrl
 ) -> None:
@@ -369,6 +380,7 @@ async def test_the_source_counts_again_where_the_last_word_of_the_target_fails(
     assert await contents(server) == before
 
 
+@pytest.mark.slow
 async def test_a_vacuum_of_what_was_copied_is_waited_for(tmp_path: Path, server: LedgerUrl) -> None:
     await made(server)
     before, vacuum, onlooker = await contents(server), await driver_of(server), await driver_of(server)
@@ -386,6 +398,7 @@ async def test_a_vacuum_of_what_was_copied_is_waited_for(tmp_path: Path, server:
     assert await contents(tmp_path / "back.db") == before
 
 
+@pytest.mark.slow
 async def test_who_waits_for_its_turn_to_write_has_come_too_late(places: tuple[LedgerAddress, LedgerAddress]) -> None:
     of, to = places
     await made(of)
@@ -396,6 +409,7 @@ async def test_who_waits_for_its_turn_to_write_has_come_too_late(places: tuple[L
                 await late
 
 
+@pytest.mark.slow
 async def test_who_was_killed_before_the_last_word_gives_the_same_command_again(
     tmp_path: Path, server: LedgerUrl
 ) -> None:
@@ -426,6 +440,7 @@ async def is_in_a_transaction(address: LedgerAddress) -> bool:
     return False
 
 
+@pytest.mark.slow
 async def test_what_lies_beside_may_take_its_time_while_nobody_works_on_either(
     places: tuple[LedgerAddress, LedgerAddress],
 ) -> None:
@@ -463,6 +478,7 @@ async def test_rows_that_came_otherwise_are_noticed(tmp_path: Path) -> None:
     assert len((await contents(of))["jobs"]) == JOBS
 
 
+@pytest.mark.slow
 async def test_a_character_that_a_server_does_not_know_is_replaced_but_never_in_an_id(
     tmp_path: Path, server: LedgerUrl
 ) -> None:

@@ -76,6 +76,7 @@ async def at_work(database: ServerDatabase, seconds: float = math.inf) -> AsyncI
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_who_stops_gives_up_soon_a_server_that_says_nothing_any_more(url: str) -> None:
     tries_again = anyio.Event()
 
@@ -103,6 +104,7 @@ async def test_who_stops_gives_up_soon_a_server_that_says_nothing_any_more(url: 
         await database.aclose()
 
 
+@pytest.mark.slow
 async def test_of_interrupted_commits_none_is_taken_for_what_it_is_not(url: str) -> None:
     assert await interrupted(url, 2 * len(FATES)) == Judged(2 * len(FATES), 0, 0)
 
@@ -157,6 +159,7 @@ async def test_a_view_that_was_cut_is_taken_anew(url: str, is_reset: bool) -> No
         assert len(seen) == len(set(seen)) == 2
 
 
+@pytest.mark.slow
 async def test_on_a_line_that_is_dead_everything_ends_also_the_closing(url: str) -> None:
     async with proxied(url) as proxy:
         database = ServerDatabase("ledger", plain_connections(proxy.url), metadata, bounds=BOUNDS)
@@ -184,6 +187,7 @@ async def test_who_has_little_time_waits_no_longer_for_a_line_that_is_dead(url: 
         await database.aclose()
 
 
+@pytest.mark.slow
 async def test_what_takes_long_by_its_nature_is_not_taken_for_a_dead_line(url: str, connected: OpenDatabase) -> None:
     async with (
         proxied(url) as proxy,
@@ -286,6 +290,7 @@ async def test_who_ends_tells_the_others_what_the_server_has_lost(url: str, conn
     assert await LedgerIdentity(restored).accept_loss()
 
 
+@pytest.mark.slow
 async def test_what_a_dead_line_has_left_at_the_server_holds_nobody_up(url: str, connected: OpenDatabase) -> None:
     """Else the ledger's lock would be held until the server's system finds out that nobody is there, minutes later."""
     async with proxied(url) as proxy, behind(proxy) as database:

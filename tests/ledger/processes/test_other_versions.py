@@ -43,6 +43,7 @@ async def test_a_ledger_of_an_older_version_that_nobody_has_is_taken_and_brought
     await site.aclose()
 
 
+@pytest.mark.slow
 async def test_whoever_works_with_an_older_version_goes_on_and_a_newer_one_waits_and_says_for_whom(older: str) -> None:
     driver = await waited_for(older)({"application_name": f"orchestrator{FIRST.mark}"}, LineBounds())
     owner = await takes(driver, FIRST)

@@ -141,6 +141,7 @@ async def test_of_several_each_is_told_by_the_endpoints_that_it_has_and_the_keep
         await driver.close()
 
 
+@pytest.mark.slow
 async def test_who_lost_it_writes_nothing_more_and_knows_why(url: str) -> None:
     async with site_at(url) as site, site.holding(now=0):
         site.own()

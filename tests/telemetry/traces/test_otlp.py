@@ -69,6 +69,7 @@ def an_ended_job(path: Path, name: str = "night") -> None:
     write_ledger(path, made)
 
 
+@pytest.mark.slow
 async def test_a_receiver_gets_the_spans_of_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "l.db"
     await anyio.to_thread.run_sync(an_ended_job, path)
@@ -88,6 +89,7 @@ async def test_a_receiver_gets_the_spans_of_a_ledger(tmp_path: Path, monkeypatch
     assert receiver.headers[0]["authorization"] == "Bearer abc"
 
 
+@pytest.mark.slow
 async def test_a_ledger_that_comes_later_is_told_of_from_its_beginning_and_so_is_another_in_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
