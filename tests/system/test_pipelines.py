@@ -10,12 +10,11 @@ import pytest
 
 from tests.system.processes import ROOT, Desk
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 HANDLERS = "def same(job):\n    return dict(job['input'])\n"
 
 
-@pytest.mark.slow
 def test_the_example_of_a_report_goes_from_captions_to_a_file_as_it_stands(desk: Desk) -> None:
     shutil.copytree(ROOT / "examples" / "report", desk.folder / "report", ignore=shutil.ignore_patterns("__pycache__"))
     assert desk.call("apply", "report/report.toml").exit_code == 0
@@ -59,7 +58,6 @@ def runs(pid: int) -> bool:
     return found.stdout.strip()[:1] not in ("", "Z")
 
 
-@pytest.mark.slow
 def test_a_command_is_stopped_with_all_it_has_started_when_its_flow_is_cancelled(desk: Desk) -> None:
     pipeline(desk, "p", 'command = ["sh", "-c", "sleep 600 & echo pid $! >&2; wait"]')
     served = desk.start("serve", "--ledger", "orchestrator.db")
@@ -73,7 +71,6 @@ def test_a_command_is_stopped_with_all_it_has_started_when_its_flow_is_cancelled
     served.kill()
 
 
-@pytest.mark.slow
 def test_a_function_that_never_returns_holds_up_its_own_stage_alone(desk: Desk) -> None:
     desk.write("steps.py", "import threading\n\n\ndef never(row):\n    threading.Event().wait()\n")
     pipeline(desk, "stuck", 'step = "steps.py:never"\nendpoint = "local:handlers.py:same"')

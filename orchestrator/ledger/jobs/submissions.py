@@ -115,8 +115,8 @@ class Submissions(Repository):
 
     async def ids_given(self, since: int, *, endpoint_id: int, most: int) -> Sequence[tuple[str, int]]:
         """The latest ids, at most so many, that the service has given to the endpoint's submissions that were claimed
-        after `since`, in the order of the claims, each with its job. Of a chunk, which has one id, it is
-        the job that leads.
+        after `since`, in the order of the claims, each with its job. Of a chunk, which has one id, it is the job that
+        leads.
         """
         leads = submissions.c.chunk_id.is_(None) | (submissions.c.chunk_id == submissions.c.id)
         query = (

@@ -11,7 +11,6 @@ from orchestrator.ledger.postgres.dialect import DIALECT, is_packed
 UNBOUND: Final = frozenset({"jobs", "payloads", "outcomes"})
 """Tables without foreign keys: each row of an intake would lock the row of its run, and half as many were taken in."""
 
-
 _BUSY: Final = "fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02"
 _FEW_AND_BUSY: Final = "fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500"
 STORAGE: Final[Mapping[str, str]] = {

@@ -15,7 +15,7 @@ from orchestrator.settings.run_settings import RunSettings
 from tests.api.hosting.site import ONE, Site
 from tests.simulation.world import URL
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
 JOBS = 3
 THEIRS = b"somebody's, of ten years\n"
@@ -40,7 +40,6 @@ def resumed(request: RunRequest) -> RunRequest:
     return replace(request, source=None, endpoint=None, settings=None, output=None, errors=None)
 
 
-@pytest.mark.slow
 async def test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s(site: Site) -> None:
     out = site.folder / "results.jsonl"
     request = request_of(site, "x", out)
@@ -67,7 +66,6 @@ async def test_a_file_of_the_same_name_on_another_machine_is_not_the_run_s(site:
         await run(resume, dependencies=site.dependencies("a"))
 
 
-@pytest.mark.slow
 async def test_what_was_written_before_machines_were_noted_is_the_run_s_wherever_somebody_looks(site: Site) -> None:
     out = site.folder / "results.jsonl"
     request = request_of(site, "x", out)

@@ -19,7 +19,7 @@ from tests.postgres.databases import Databases
 from tests.postgres.ledgers import waited_for
 from tests.postgres.owners import taken_over
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
 LATE_S = 8.0
 """How long answers take that come once the place is lost."""
@@ -84,7 +84,6 @@ async def noted(p: Process) -> list[Record]:
     return [notice.record for notice in found if notice.record is not None]
 
 
-@pytest.mark.slow
 async def test_of_a_deposed_one_nothing_is_written_but_what_it_heard(tmp_path: Path, url: str) -> None:
     before: list[dict[str, list[Any]]] = []
 
@@ -99,7 +98,6 @@ async def test_of_a_deposed_one_nothing_is_written_but_what_it_heard(tmp_path: P
     assert sorted(record.remote_id or "" for record in found) == [f"r-{n}" for n in range(1, JOBS + 1)]
 
 
-@pytest.mark.slow
 async def test_a_successor_takes_what_its_predecessor_hears_and_pays_nothing_twice(tmp_path: Path, url: str) -> None:
     """The answers come when it has begun, and counts their submissions as uncertain."""
     transport = Scripted(status=COMPLETED)

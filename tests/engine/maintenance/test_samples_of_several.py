@@ -12,7 +12,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.several import JOBS, ONE, OTHER, Workplace, another, workplace
 
-pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time, pytest.mark.slow]
 
 
 SLOW = RunSettings(queue_depth=1)
@@ -42,7 +42,6 @@ async def killed_half_way(w: Workplace, path: Path, run: Run) -> None:
                 raise KilledError
 
 
-@pytest.mark.slow
 async def test_what_one_did_after_its_last_sample_is_counted_once_by_whoever_goes_on_while_others_sampled(
     tmp_path: Path,
 ) -> None:
@@ -66,7 +65,6 @@ async def test_what_one_did_after_its_last_sample_is_counted_once_by_whoever_goe
         assert {slot: each.begins for slot, each in latest.items()}[0] == 1
 
 
-@pytest.mark.slow
 async def test_what_one_did_that_had_sampled_before_anything_happened_at_all_is_counted_by_whoever_goes_on(
     tmp_path: Path,
 ) -> None:
