@@ -132,6 +132,8 @@ class FlowExecutor:
         while await self._has_more():
             for work in self.stages:
                 work.begin()
+                if is_barrier(work.stage):
+                    self.relay.tell_once_complete(work.run.id, work.nudge)
             try:
                 async with anyio.create_task_group() as group:
                     for work in self.stages:
@@ -242,6 +244,7 @@ class FlowExecutor:
     async def _let_through(self, work: StageExecutor) -> None:
         """Lets a stage begin that waits for all of those before it, once these are over, and with enough rows."""
         if not await work.is_reached():
+            work.is_short = False
             return
         await self.look_again()
         why = await self._too_few(work)

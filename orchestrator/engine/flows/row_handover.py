@@ -80,6 +80,9 @@ class RowHandover:
     _has_news: bool = field(init=False, default=True)
     _busy: set[int] = field(init=False, default_factory=set)
     _let_through: set[int] = field(init=False, default_factory=set)
+    _on_complete: dict[int, Callable[[], None]] = field(init=False, default_factory=dict)
+    """By run what is called once its group of everything is complete."""
+
     _under_way: set[int] = field(init=False, default_factory=set)
     _away: dict[int, str] = field(init=False, default_factory=dict)
     """By run why rows wait for a machine that has the folder of their pipeline."""
@@ -99,6 +102,10 @@ class RowHandover:
         self._has_news = True
         self._wakeup.wake()
 
+    def tell_once_complete(self, run: int, tell: Callable[[], None]) -> None:
+        """Has `tell` called whenever nothing of the group of everything is open any more that goes to `run`."""
+        self._on_complete[run] = tell
+
     def let_through(self, run: int) -> None:
         """The group of everything may go to `run`, once nothing of it is open."""
         self._let_through.add(run)
@@ -114,6 +121,7 @@ class RowHandover:
         if (maker := self._makers.pop(run, None)) is not None:
             maker.leave()
         self._let_through.discard(run)
+        self._on_complete.pop(run, None)
         self._away.pop(run, None)
 
     def on_steps(self, taken: Sequence[Transition]) -> None:
@@ -144,7 +152,10 @@ class RowHandover:
             if not self._feeding:
                 return
         relays = {relay.to_run: relay for relay in await self.ledger.flows.handovers.relays_owed()}
-        ready = set(await self.ledger.flows.groups.runs_ready(self._let_through)) - relays.keys()
+        complete = await self.ledger.flows.groups.runs_ready(self._let_through | self._on_complete.keys())
+        for run in self._on_complete.keys() & complete:
+            self._on_complete[run]()
+        ready = set(complete) - (self._on_complete.keys() - self._let_through) - relays.keys()
         relays |= await self.ledger.flows.handovers.relays_to(ready) if ready else {}
         for to_run, relay in relays.items():
             if to_run not in self._busy:

@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 
 from orchestrator.core.gates.brake_gates import MaxFailures
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.row_handover import RowHandover
@@ -109,9 +109,13 @@ class StageExecutor(ABC):
         """Asked in this order: what is no longer owed is on its way, or counted."""
         if not self.has_ended() or not all(source.is_over for source in self.sources):
             return False
-        if self.sources and await self.ledger.flows.handovers.is_owed(self.run.id):
+        if self.sources and (await self.ledger.flows.handovers.is_owed(self.run.id) or await self._has_unfinished()):
             return False
         return self.has_ended() and not self.relay.is_handing_over_to(self.run.id)
+
+    async def _has_unfinished(self) -> bool:
+        """Whether rows were handed over that its session may not have counted: it may have been begun meanwhile."""
+        return unfinished(await self.ledger.runs.counts(self.run.id)) > 0
 
 
 Look = Callable[[StageExecutor], Awaitable[None]]

@@ -5,6 +5,8 @@ heartbeat tell.
 from collections.abc import Sequence
 from typing import Final
 
+import anyio
+
 from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.engine.observers.served_run import ServedRun, as_it_is
@@ -35,6 +37,7 @@ class RunElsewhere(ServedRun):
         self._learned = Learned()
         self.beat = NOBODY
         """What the process that serves it said last."""
+        self._looking = anyio.Lock()
 
     def reports(self, *, only: int | None = None) -> ProcessReport:  # noqa: ARG002  it has said it of all
         """The same, of whichever runs, without when it was said, and by whom."""
@@ -90,7 +93,13 @@ class RunElsewhere(ServedRun):
         await self.look()
 
     async def look(self) -> None:
-        """Reads how it stands. Raises `StoppedError` where it was deleted."""
+        """Reads how it stands: one look after the other, so that none ends with what was so before the last one.
+        Raises `StoppedError` where it was deleted.
+        """
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         ledger, run = self.ledger, self.run.id
         self.run = await as_it_is(ledger, self.run)
         self._controls = await ledger.runs.controls(run)

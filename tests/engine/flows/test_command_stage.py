@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.flows.command_rows import printed_rows, read_line
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
@@ -177,6 +178,31 @@ async def test_too_few_rows_hold_the_flow_before_its_command(tmp_path: Path) -> 
         p.scheduler.on_change()
         await anyio.sleep(60)
         assert await p.states() == {name: "partial"}
+        assert len(await ended(p, f"{name}/report")) == 2
+
+
+@pytest.mark.parametrize("ends", ["before", "after"])
+async def test_a_flow_held_before_its_command_goes_on_with_rows_that_were_queued_again(
+    tmp_path: Path, ends: str
+) -> None:
+    """Whether somebody has it go on before these have ended, or after."""
+    async with flowing(tmp_path, transport=service()) as p:
+        name = await triggered(p, reporting(tmp_path, rows=4, first="spread_or_fail", needs=990_000))
+        await p.idle()
+        flow = await p.flow(name)
+        assert flow.state is FlowState.ON_HOLD
+        failed = [job.job for job in await ended(p, f"{name}/embed") if job.state is State.FAILED]
+        with (tmp_path / "steps.py").open("a") as steps:
+            steps.write("\n\nspread_or_fail = spread\n")
+        for job in (await p.ledger.jobs.of(failed)).values():
+            assert await p.ledger.writer.step(reopened(job, at=p.ledger.now()))
+        if ends == "after":
+            await anyio.sleep(60)
+        assert await p.ledger.flows.proceed(flow.id)
+        p.scheduler.on_change()
+        await anyio.sleep(60)
+
+        assert await p.states() == {name: "succeeded"}
         assert len(await ended(p, f"{name}/report")) == 2
 
 

@@ -5,6 +5,7 @@ follows, and tells people.
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.lowlevel
@@ -19,6 +20,9 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
 from orchestrator.engine.engine import engine_in
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
+from orchestrator.engine.flows.stage_runs import StageRuns
+from orchestrator.engine.observers.run_elsewhere import RunElsewhere
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import IntakeRight, Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
@@ -183,3 +187,46 @@ async def test_the_keeper_tells_of_runs_what_the_engines_have_found_that_serve_t
         news = {(body["type"], body["data"]["run"]) for body in receiver.bodies}
     assert news == {("run.held", bad.name), ("run.done", good.name)}
     assert len(receiver.bodies) == 2, "each is told once, and no engine that leaves calls its runs interrupted"
+
+
+@dataclass(kw_only=True, eq=False)
+class NotLookedAt(StageRuns):
+    """Of which all stages are served by `session`, which knows what it has looked at."""
+
+    session: RunElsewhere
+
+    async def served(self, _run: Run) -> RunElsewhere:
+        return self.session
+
+    def of(self, _run: int) -> RunElsewhere:
+        return self.session
+
+
+async def test_a_stage_whose_rows_came_before_they_were_looked_at_is_not_over(tmp_path: Path) -> None:
+    async with workplace(tmp_path / "l.db") as w, keeping(w) as scheduler, anyio.create_task_group() as tasks:
+        run = await w.a_run(ONE)
+        session = RunElsewhere(w.ledger, run)
+        runs = NotLookedAt(host=scheduler.runs.host, wake_others=lambda: None, session=session)
+
+        def stage(name: str, *sources: ServedStage) -> ServedStage:
+            of, relay = Stage(name=name, from_=(INPUT,), settings={}), scheduler.relay
+            return ServedStage(
+                stage=of, run=run, sources=sources, ledger=w.ledger, relay=relay, changed=lambda: None, runs=runs
+            )
+
+        async def look(_: StageExecutor) -> None:
+            """Nothing is looked after."""
+
+        first = stage("first")
+        first.session, first.is_over = session, True
+        second = stage("second", first)
+        tasks.start_soon(second.until_over, look)
+        await anyio.sleep(1)
+        assert not second.is_over
+        await session.look()
+        async with w.at_work(run):
+            await w.until(run, State.SUCCEEDED, JOBS)
+        assert not second.is_over
+        await session.look()
+        await anyio.sleep(1)
+        assert second.is_over

@@ -3,6 +3,8 @@
 from tests.planted.faults.fault import Fault
 
 _CALENDAR = "tests/core/pipelines/test_schedule_calendar.py"
+_COMMANDS = "tests/engine/flows/test_command_stage.py"
+_ELSEWHERE = "tests/engine/flows/test_stages_elsewhere.py"
 _GROUPS = "tests/conformance/test_groups.py"
 _HANDOVERS = "tests/conformance/test_handovers.py"
 
@@ -66,7 +68,7 @@ FAULTS: tuple[Fault, ...] = (
         old="async with self._turn(name):",
         new="if True:",
         tests=(
-            "tests/engine/flows/test_stages_elsewhere.py::test_a_stage_that_is_begun_stays_where_another_process_clears_what_dead_ones_have_left",
+            f"{_ELSEWHERE}::test_a_stage_that_is_begun_stays_where_another_process_clears_what_dead_ones_have_left",
         ),
     ),
     Fault(
@@ -116,20 +118,34 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/flows/command_stage.py::CommandStage._attempts",
         old="1 + group.tries",
         new="1",
-        tests=("tests/engine/flows/test_command_stage.py::test_tries_are_counted_across_processes",),
+        tests=(f"{_COMMANDS}::test_tries_are_counted_across_processes",),
     ),
     Fault(
         name="each process tries a command as often as all of them together may",
         path="orchestrator/engine/flows/command_stage.py::CommandStage._attempts",
         old="self.run.settings.max_attempts, 1 + group.tries",
         new="self.run.settings.max_attempts, 1",
-        tests=("tests/engine/flows/test_command_stage.py::test_tries_are_counted_across_processes",),
+        tests=(f"{_COMMANDS}::test_tries_are_counted_across_processes",),
     ),
     Fault(
         name="a command that is wanted again has the tries that it had",
         path="orchestrator/ledger/flows/groups.py::_TAKE",
         old=".values(is_due=0, failed_job=None, tries=0)",
         new=".values(is_due=0, failed_job=None)",
-        tests=("tests/engine/flows/test_command_stage.py::test_tries_are_counted_across_processes",),
+        tests=(f"{_COMMANDS}::test_tries_are_counted_across_processes",),
+    ),
+    Fault(
+        name="a flow that was held before a command stands still once the rows that had failed have ended",
+        path="orchestrator/engine/flows/flow_executor.py::FlowExecutor._carried_out",
+        old="self.relay.tell_once_complete(work.run.id, work.nudge)",
+        new="pass",
+        tests=(f"{_COMMANDS}::test_a_flow_held_before_its_command_goes_on_with_rows_that_were_queued_again",),
+    ),
+    Fault(
+        name="a stage is over though rows came to it while another engine began with it",
+        path="orchestrator/engine/flows/stage_executor.py::StageExecutor._is_over",
+        old=" or await self._has_unfinished()",
+        new="",
+        tests=(f"{_ELSEWHERE}::test_a_stage_whose_rows_came_before_they_were_looked_at_is_not_over",),
     ),
 )
