@@ -318,7 +318,7 @@ PROMISES: Final = (
         text=(
             "Each nominal time of a schedule stands in one place: with its flow, skipped by the rule that was chosen, or in a "
             "gap that says why nothing was done. So it is whatever crashes, sleeps or looks at the same time. Each row of a "
-            "stage that ends is handed over once."
+            "stage that ends is handed over once, and a stage that waits for others begins once these are over."
         ),
         assumptions=(
             "Somebody looks: `serve` goes on, or a timer begins `tick`. `schedules check` says where nobody does.",
@@ -343,6 +343,8 @@ PROMISES: Final = (
             "tests/conformance/test_pipelines.py::test_no_watermark_goes_back_with_the_clock",
             "tests/conformance/test_handovers.py::test_each_row_that_ends_is_owed_with_its_last_step",
             "tests/conformance/test_handovers.py::test_rows_arrive_once_with_their_lineage_and_their_counts",
+            "tests/engine/flows/test_stages_elsewhere.py::test_a_stage_whose_rows_came_before_they_were_looked_at_is_not_over",
+            "tests/engine/flows/test_command_stage.py::test_a_flow_held_before_its_command_goes_on_with_rows_that_were_queued_again",
         ),
         figures={"firing": ("",), "failover.keepers": ("",), "benchmarks": ("pipelines: ",)},
     ),
