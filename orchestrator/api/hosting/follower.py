@@ -13,7 +13,7 @@ from orchestrator.engine.observers.served_run import totals
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, is_locked_here
-from orchestrator.ledger.commands.command_types import Action, AskedCommands, ReplyCode
+from orchestrator.ledger.commands.command_types import QUEUES_AGAIN, Action, AskedCommands, ReplyCode
 from orchestrator.ledger.holder_text import process_name
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat
 from orchestrator.ledger.runs.runs import Run
@@ -61,6 +61,7 @@ class FollowedRun(RunElsewhere):
         self._refreshed_at = self._heard_at = ledger.now()
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
+        self._is_asked_for_more = False
         self._commands_before: AskedCommands | None = None
         """The commands that were asked before this process followed."""
 
@@ -75,6 +76,11 @@ class FollowedRun(RunElsewhere):
 
         self.holder = holder
         """Who works on the run, or on the ledger; None once nobody does, and nothing is kept up to date."""
+
+    @property
+    def is_over(self) -> bool:
+        """As ever, and whoever is to carry out what was asked of it has queued again what that queues."""
+        return super().is_over and (self.is_released or not self._is_asked_for_more)
 
     @property
     def sent(self) -> Counter[str]:
@@ -105,6 +111,8 @@ class FollowedRun(RunElsewhere):
         if self._commands_before is None:
             self._commands_before = await self.ledger.commands.asked()
         self.is_told_to_stop = await self.ledger.commands.is_stop_asked(since=self._commands_before)
+        asked = await self.ledger.commands.pending()
+        self._is_asked_for_more = any(each.run == self.run.id and each.action in QUEUES_AGAIN for each in asked)
         await super().look()
 
     async def hears(self, beat: Heartbeat) -> None:

@@ -94,6 +94,9 @@ class Action(StrEnum):
 ENDS: Final = frozenset({Action.STOP, Action.STOP_PROCESS})
 """What asks for the end of processes."""
 
+QUEUES_AGAIN: Final = frozenset({Action.RETRY, Action.RECHECK})
+"""What may bring jobs of a run back that have their outcomes."""
+
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One command. Times are microseconds UTC."""

@@ -18,6 +18,7 @@ from orchestrator.core.ownership.beat_watch import SILENCE_US
 from orchestrator.core.ownership.shard_bids import KEEPERS, SETTLED_US
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.postgres.connection import LineBounds, Settings
 from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.processes import ProcessName
@@ -284,3 +285,22 @@ async def test_a_function_of_somebody_s_is_not_run_where_others_serve_the_ledger
         async with site.ledger() as ledger:
             assert not any(run.accepted for run in await ledger.runs.all())
     assert site.sent == []
+
+
+async def test_a_run_goes_on_with_what_was_asked_to_be_queued_again_of_one_that_died(site: Site) -> None:
+    site.is_failing = True
+    async with site.running("a", ONE, max_attempts=1) as running:
+        await running.ended.wait()
+    site.is_failing = False
+    frozen = ProcessName("a frozen one", " #f")
+    driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())
+    await takes(driver, frozen)
+    async with site.ledger() as ledger:
+        run = await ledger.runs.named("run-a")
+        assert run is not None
+        await ledger.commands.ask(Action.RETRY, run=run.id)
+    async with site.running("a", ONE, max_attempts=1) as running:
+        await running.ended.wait()
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == JOBS
+    driver.terminate()
