@@ -22,6 +22,9 @@ that come to nothing are repeated within a minute at the latest, and a world has
 HUNG_US = 2 * round(REQUEST_S_MAX * SECOND_US)
 """Where answers may come later than we wait for them, two questions in a row may do nothing but hang."""
 
+LAST_US = 5 * SECOND_US
+"""Where the service wants no question, single ones are asked all the same so soon before results go."""
+
 GIVEN_UP = frozenset({"expired", "lost", "timed_out", "invalid_output", "failed"})
 """What may be said of a submission whose result nobody has."""
 
@@ -48,6 +51,8 @@ def nothing_expired(facts: Facts, books: Books) -> Iterator[str]:
             continue
         until = min(fate.forgotten_at or row.at, true_moment(facts, row))
         up_us = facts.up_us(end.at, until, at=fate.at)
+        if facts.up_us(until - LAST_US, until, at=fate.at) < LAST_US:
+            up_us -= facts.paused_up_us(end.at, until, at=fate.at)
         barred_us = sum(end.at <= at < until for at in facts.unanswered) * facts.plan.status_rate.window_s * SECOND_US
         if up_us > enough_us + barred_us / places and not _is_withheld(facts, remote_id or "", end.at, until):
             yield (

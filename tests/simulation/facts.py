@@ -108,6 +108,8 @@ class Facts:
         """When a question for which job left for `/status`."""
         self.unanswered: list[int] = []
         """When a question to `/status` came to nothing that may have reached the service."""
+        self.pauses: list[tuple[int, int]] = []
+        """From when until when the service wanted none."""
         self.own_webhooks: dict[int, int] = {}
         """When a webhook first brought the own record of which submission."""
         self.sent: list[tuple[int, bytes]] = []
@@ -185,6 +187,15 @@ class Facts:
             return lives and not any(start <= at < end for start, end in closed)
 
         return sum(end - start for start, end in itertools.pairwise(times) if is_up((start + end) // 2))
+
+    def paused_up_us(self, since: int, until: int, *, at: str = "") -> int:
+        """For how much of that time the service had wanted no question."""
+        paused_us = 0
+        for start, end in sorted(self.pauses):
+            if (begin := max(start, since)) < (end := min(end, until)):
+                paused_us += self.up_us(begin, end, at=at)
+                since = end
+        return paused_us
 
 
 def _moment(seconds: float) -> int:

@@ -91,6 +91,9 @@ class Network:
         self.unanswered: list[int] = []
         """When a question to `/status` came to nothing that may have reached the service."""
 
+        self.pauses: list[tuple[int, int]] = []
+        """From when until when the service wanted none."""
+
         self._services = services
         self._sky = sky
         self._clock = clock
@@ -136,6 +139,9 @@ class Network:
                 self.unanswered.append(self._clock.now())
             raise
         self._say("wire", f"{what}: {response.status_code}", subject)
+        if "/status/" in what and "retry-after" in response.headers:
+            wanted_us = round(float(response.headers["retry-after"]) * SECOND_US)
+            self.pauses.append((self._clock.now(), self._clock.now() + wanted_us))
         is_read = "/status/" in what and "content-encoding" not in response.headers  # which only bombs have
         body = await response.aread() if is_read else b""
         if f'"id":"{what.rpartition("/")[2]}"'.encode() in body:

@@ -102,6 +102,7 @@ class Play:
         )
         self._network = network
         facts.own_webhooks, facts.unanswered = network.own_webhooks, network.unanswered
+        facts.pauses = network.pauses
         self._receivers = Receivers(plan, facts.true, facts.trace.say)
         facts.heard = self._receivers.heard
         self._machine = Machine(facts, network, self._receivers)

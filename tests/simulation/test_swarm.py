@@ -109,6 +109,7 @@ def spoilt(world: Facts) -> Iterator[Facts]:
     world.told.update(told)
     world.questions.clear()
     world.unanswered.clear()
+    world.pauses.clear()
     world.ledger.write_bytes(ledger)
     world.runs[0].output.write_bytes(output)
     world.said[:] = said
@@ -192,6 +193,15 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     assert "nothing_expired" in violated(spoilt)
     spoilt.unanswered[:] = [end.at] * round(places * 3600 * SECOND_US / window_us)
     assert "nothing_expired" not in violated(spoilt)
+
+    # While the service wants no question they are asked for at the last moment, by whoever is there then.
+    spoilt.unanswered.clear()
+    spoilt.pauses[:] = [(end.at - 1, an_hour_later + 1)]
+    assert "nothing_expired" in violated(spoilt)
+    spoilt.lives[0] = (spoilt.lives[0][0], an_hour_later - 3 * SECOND_US)
+    assert "nothing_expired" not in violated(spoilt)
+    spoilt.pauses[:] = [(end.at - 1, end.at + 1)]
+    assert "nothing_expired" in violated(spoilt)
 
 
 def test_a_follower_may_stop_before_anybody_has_begun(spoilt: Facts) -> None:
