@@ -61,7 +61,9 @@ class FollowedRun(RunElsewhere):
         self._refreshed_at = self._heard_at = ledger.now()
         self._is_silent = False
         self._asked_of: tuple[str, int] | None = None
-        self._is_asked_for_more = False
+        self._asked_for = frozenset[str]()
+        """What was asked of the run and is not done."""
+
         self._commands_before: AskedCommands | None = None
         """The commands that were asked before this process followed."""
 
@@ -80,7 +82,7 @@ class FollowedRun(RunElsewhere):
     @property
     def is_over(self) -> bool:
         """As ever, and whoever is to carry out what was asked of it has queued again what that queues."""
-        return super().is_over and (self.is_released or not self._is_asked_for_more)
+        return super().is_over and (self.is_released or not self._asked_for & QUEUES_AGAIN)
 
     @property
     def sent(self) -> Counter[str]:
@@ -112,8 +114,9 @@ class FollowedRun(RunElsewhere):
             self._commands_before = await self.ledger.commands.asked()
         self.is_told_to_stop = await self.ledger.commands.is_stop_asked(since=self._commands_before)
         asked = await self.ledger.commands.pending()
-        self._is_asked_for_more = any(each.run == self.run.id and each.action in QUEUES_AGAIN for each in asked)
+        self._asked_for = frozenset(each.action for each in asked if each.run == self.run.id)
         await super().look()
+        await self._ask_anew()
 
     async def hears(self, beat: Heartbeat) -> None:
         """The process that serves it has said something else, or another one serves it by now."""
@@ -122,7 +125,6 @@ class FollowedRun(RunElsewhere):
             self._sent_before = totals(beat.report) if is_at_work else Counter()
         await super().hears(beat)
         self._heard_at, self._is_silent = self.ledger.now(), False
-        await self._ask_anew()
 
     async def ask(self) -> Acknowledged:
         """Asks the process that works to serve the run; each that takes its place is asked, too.
@@ -130,6 +132,7 @@ class FollowedRun(RunElsewhere):
         Raises `UsageError` where it refuses.
         """
         while True:
+            self._asked_of = None
             await self.look()
             self._asked_of = self._process
             acknowledged = await ask_process(self.ledger, Action.SERVE, run=self.run.id)
@@ -142,7 +145,10 @@ class FollowedRun(RunElsewhere):
         return self.beat.process, self.beat.began_at
 
     async def _ask_anew(self) -> None:
-        if self._asked_of not in (None, self._process):
+        """Asks whoever has taken the place of the one that was asked, unless what was asked waits there still: where
+        several beat by turns, commands would come faster than they are carried out.
+        """
+        if self._asked_of not in (None, self._process) and Action.SERVE not in self._asked_for:
             self._asked_of = self._process
             await self.ledger.commands.ask(Action.SERVE, run=self.run.id)
 
