@@ -33,25 +33,27 @@ async def resend_message(ledger: LedgerAddress, message: str | None, dependencie
 async def resend_now(
     ledger: LedgerAddress, message: str | None, connection: ConnectionSettings, dependencies: Dependencies | None = None
 ) -> Resent:
-    """The same, but where nobody works on the ledger this process sends them, with what `connection` says of targets.
-    Raises `UsageError` where there is no such message.
+    """The same, but where nobody works on the ledger this process sends them, with what `connection` says of targets:
+    without a `message`, also those that wait and were not tried yet. Raises `UsageError` where there is no such
+    message.
     """
     from orchestrator.api.messages.outside_sender import OutsideSender  # noqa: PLC0415  pages never send
 
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
         number, by = await _due_again(opened, message, given.asked), await opened.holder()
-        if by is not None or not number:
+        if by is not None:
             return Resent(messages=number, by=by)
+        of_pipelines = await opened.flows.outbox.page(None, RESENT_MAX, waiting=True)
+        of_runs = await opened.flows.run_outbox.page(None, RESENT_MAX, waiting=True)
+        if not of_pipelines and not of_runs:
+            return Resent(messages=0, by=None)
         sender = await OutsideSender.of(opened, connection, given)
-        outbox, of_runs = opened.flows.outbox, opened.flows.run_outbox
-        of_pipelines = await outbox.page(None, RESENT_MAX, waiting=True)
         came = await sender.of_pipelines([told for told in of_pipelines if message in (None, f"p{told.id}")])
-        waiting = await of_runs.page(None, RESENT_MAX, waiting=True)
-        came += await sender.of_runs([told for told in waiting if message in (None, f"r{told.id}")])
+        came += await sender.of_runs([told for told in of_runs if message in (None, f"r{told.id}")])
     problems = tuple(dict.fromkeys(each.problem for each in came if each.problem is not None))
     taken = sum(each.problem is None for each in came)
-    return Resent(messages=number, by=None, taken=taken, problems=problems)
+    return Resent(messages=max(number, len(came)), by=None, taken=taken, problems=problems)
 
 
 async def message_meant(ledger: Ledger, message: str) -> int | None:

@@ -71,6 +71,16 @@ async def test_a_message_is_sent_again_by_who_asks_where_nobody_works_and_under_
             await resend_message(path, wrong, around(clock, receiver))
 
 
+async def test_what_waits_and_was_not_tried_is_sent_too_where_nobody_works(tmp_path: Path) -> None:
+    clock, receiver, path = VirtualClock(), Receiver(), tmp_path / "l.db"
+    async with opened(path, clock=clock) as ledger:
+        await owing(ledger, None)
+    came = await resend_now(path, None, CONNECTION, around(clock, receiver))
+    assert (came.messages, came.taken, len(receiver.got)) == (1, 1, 1)
+    came = await resend_now(path, None, CONNECTION, around(clock, receiver))
+    assert (came.messages, came.taken, len(receiver.got)) == (0, None, 1)
+
+
 async def test_what_is_sent_from_outside_has_the_time_of_the_ledger(tmp_path: Path) -> None:
     clock, receiver = VirtualClock(), Receiver()
     fast = VirtualClock(epoch_at=EPOCH_AT + HOUR_US)
