@@ -138,7 +138,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who follows asks the first process only to serve the run",
         path="orchestrator/api/hosting/follower.py::FollowedRun._ask_anew",
-        old="if self._asked_of not in (None, self._process):",
+        old="if self._asked_of not in (None, self._process) and Action.SERVE not in self._asked_for:",
         new="if False:",
         tests=(
             "tests/api/hosting/test_follower.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
