@@ -140,8 +140,8 @@ class Network:
             raise
         self._say("wire", f"{what}: {response.status_code}", subject)
         if "/status/" in what and "retry-after" in response.headers:
-            wanted_us = round(float(response.headers["retry-after"]) * SECOND_US)
-            self.pauses.append((self._clock.now(), self._clock.now() + wanted_us))
+            now = self._clock.now()
+            self.pauses.append((now, now + round(float(response.headers["retry-after"]) * SECOND_US)))
         is_read = "/status/" in what and "content-encoding" not in response.headers  # which only bombs have
         body = await response.aread() if is_read else b""
         if f'"id":"{what.rpartition("/")[2]}"'.encode() in body:

@@ -108,14 +108,14 @@ class FollowedRun(RunElsewhere):
             await self._look_at_holder()
             await anyio.sleep(LOOK_S)
 
-    async def look(self) -> None:
-        """Reads how it stands, and whether this process is to stop. Raises `StoppedError` where it was deleted."""
+    async def _look(self) -> None:
+        """Also what was asked of it, and whether this process is to stop."""
         if self._commands_before is None:
             self._commands_before = await self.ledger.commands.asked()
         self.is_told_to_stop = await self.ledger.commands.is_stop_asked(since=self._commands_before)
         asked = await self.ledger.commands.pending()
         self._asked_for = frozenset(each.action for each in asked if each.run == self.run.id)
-        await super().look()
+        await super()._look()
         await self._ask_anew()
 
     async def hears(self, beat: Heartbeat) -> None:

@@ -152,10 +152,11 @@ class RowHandover:
             if not self._feeding:
                 return
         relays = {relay.to_run: relay for relay in await self.ledger.flows.handovers.relays_owed()}
-        complete = await self.ledger.flows.groups.runs_ready(self._let_through | self._on_complete.keys())
-        for run in self._on_complete.keys() & complete:
+        kept_back = self._on_complete.keys() - self._let_through
+        complete = set(await self.ledger.flows.groups.runs_ready(self._let_through | kept_back))
+        for run in complete & kept_back & self._on_complete.keys():  # some may be forgotten meanwhile
             self._on_complete[run]()
-        ready = set(complete) - (self._on_complete.keys() - self._let_through) - relays.keys()
+        ready = complete - kept_back - relays.keys()
         relays |= await self.ledger.flows.handovers.relays_to(ready) if ready else {}
         for to_run, relay in relays.items():
             if to_run not in self._busy:

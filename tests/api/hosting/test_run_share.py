@@ -39,6 +39,14 @@ MOVES_S = SETTLED_US / SECOND_US + LOOK_S + SOON_S
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
+async def frozen_owner(site: Site) -> Any:
+    """The connection of a process that owns all there is, and beats no more."""
+    frozen = ProcessName("a frozen one", " #f")
+    driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())
+    await takes(driver, frozen)
+    return driver
+
+
 @pytest.mark.slow
 async def test_two_on_two_machines_send_at_their_own_endpoints_at_once_and_leave_nothing(site: Site) -> None:
     async with site.running("a", ONE) as one, site.running("b", OTHER) as other:
@@ -200,9 +208,7 @@ async def test_who_loses_its_share_as_it_tells_of_the_end_ends_with_a_summary_al
 
 @pytest.mark.slow
 async def test_it_goes_on_itself_where_who_serves_is_connected_and_beats_no_more(site: Site) -> None:
-    frozen = ProcessName("a frozen one", " #f")
-    driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())
-    await takes(driver, frozen)
+    driver = await frozen_owner(site)
     began_s = anyio.current_time()
     async with site.running("a", ONE) as running:
         with anyio.fail_after(PATIENCE_S):
@@ -292,9 +298,7 @@ async def test_a_run_goes_on_with_what_was_asked_to_be_queued_again_of_one_that_
     async with site.running("a", ONE, max_attempts=1) as running:
         await running.ended.wait()
     site.is_failing = False
-    frozen = ProcessName("a frozen one", " #f")
-    driver = await waited_for(site.url)({"application_name": connection_name(frozen.name, frozen.mark)}, LineBounds())
-    await takes(driver, frozen)
+    driver = await frozen_owner(site)
     async with site.ledger() as ledger:
         run = await ledger.runs.named("run-a")
         assert run is not None
