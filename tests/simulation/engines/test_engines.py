@@ -68,12 +68,19 @@ def test_a_late_request_of_a_deposed_owner_is_found_out(world: Facts) -> None:
 
 
 def test_a_silence_is_found_out(world: Facts) -> None:
+    """When the program asks is up to the server's pace, so what shows that there was something to ask for is added."""
     assert world.engines is not None
-    at, _, _ = world.engines.befell[0]
+    at, frozen, _ = world.engines.befell[0]
     before, world.engines.sent = world.engines.sent, []
-    world.engines.sent += [each for each in before if each.at <= at or each.at > at + 20_000_000]
+    world.engines.sent += [
+        each for each in before if (each.at <= at and each.process == frozen) or each.at > at + 20_000_000
+    ]
+    asked = world.questions[next(iter(world.fates))]
+    asked_before = tuple(asked)
+    asked[:] = sorted([*asked, at - 2_000_000, at - 1_000_000, at + 20_000_000])
     assert violated(world) == {"somebody_goes_on_soon"}
     world.engines.sent = before
+    asked[:] = asked_before
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM flows WHERE id = 1", "DELETE FROM fires"])
