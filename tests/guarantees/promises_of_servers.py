@@ -27,8 +27,7 @@ OF_SERVERS: Final = (
             "A process that is stopped between the question whether it may still send and the sending, or while its socket takes no more: one request may leave late. Its job is uncertain, and its place in the limits is kept.",
         ),
         tests=(
-            "tests/system/test_taking_over.py::test_one_takes_the_place_of_another_that_is_gone",
-            "tests/system/test_shared_webhooks.py::test_each_is_answered_and_counts_once_also_while_the_owner_stands_still",
+            "tests/system/test_taking_over.py::test_one_takes_the_place_of_another_that_is_gone_and_each_webhook_counts_once",
             "tests/api/hosting/test_shared_ledger.py::test_each_has_a_part_and_sends_there_alone",
             "tests/api/hosting/test_shared_ledger.py::test_who_is_asked_to_stop_hands_over_and_nobody_waits",
             "tests/api/hosting/test_webhooks_elsewhere.py::test_one_that_comes_to_another_one_than_the_owner_counts_within_a_second_without_a_question",

@@ -1,4 +1,5 @@
-"""Two processes share one ledger on a server, and one takes the place of the other where that is gone.
+"""Two processes share one ledger on a server and listen behind one address, and one takes the place of the other where that
+is gone: each webhook is answered, and counts once.
 
 The short form of `python -m tests.failover`.
 """
@@ -17,6 +18,11 @@ from tests.system.processes import FAST, Desk, Service, looks
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
+FAULTS = ("asked", "killed", "half-a-message:8", "stopped:8")
+
+HOOKS = {"hook_tries": 30, "hook_gap_s": 1.0}
+"""A webhook is tried for longer than it takes until somebody listens again."""
+
 JOBS = 20
 
 
@@ -27,17 +33,25 @@ def url(durable_databases: Databases) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("fault", ["asked", "killed", "stopped:8", "half-a-message:8"])
-def test_one_takes_the_place_of_another_that_is_gone(desk: Desk, service: Service, url: str, fault: str) -> None:
+def test_one_takes_the_place_of_another_that_is_gone_and_each_webhook_counts_once(
+    desk: Desk, services: Callable[..., Service], url: str
+) -> None:
+    service = services(**HOOKS)
+
     async def gone_through() -> Ended:
-        async with world(desk, service, Database.at(url), launch=desk.launch) as there:
+        async with world(desk, service, Database.at(url), launch=desk.launch, are_listening=True) as there:
             campaign = Campaign(there, BESIDE_OTHERS)
             await there.begin()
-            await campaign.meet(fault, is_last=True)
+            for fault in FAULTS:
+                await campaign.meet(fault, is_last=fault == FAULTS[-1])
             return await campaign.end(is_whole=False)
 
     ended = anyio.run(gone_through)
     assert ended.wrong() == []
+    assert [met.name for met in ended.met] == list(FAULTS)
+    finished = service.counted("finished")
+    service.wait("hooks_taken", finished)
+    assert service.counted("hooks_taken") == finished
 
 
 def test_a_run_whose_place_was_taken_follows_who_has_it_now(
