@@ -36,6 +36,7 @@ from tests.simulation.compact import compact
 from tests.simulation.engines.checks import OF_ENGINES
 from tests.simulation.expiry_checks import is_no_result, nothing_expired
 from tests.simulation.facts import Facts, RunFacts
+from tests.simulation.flows.checks import OF_FLOWS
 from tests.simulation.looked_up import (
     ASKED,
     HIDDEN,
@@ -408,6 +409,7 @@ CHECKS: tuple[Check, ...] = (
     *OF_CHUNKS,
     *OF_SAVES,
     *OF_ENGINES,
+    *OF_FLOWS,
     no_counter_of_samples_falls,
     the_last_samples_say_what_the_ledger_says,
     every_message_that_is_owed_arrives,

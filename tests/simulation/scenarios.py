@@ -31,6 +31,7 @@ from tests.simulation.drawn_posted import with_posted
 from tests.simulation.drawn_saves import with_saves
 from tests.simulation.drawn_scaling import with_scaling
 from tests.simulation.engines.drawn import engines
+from tests.simulation.flows.drawn import flows
 from tests.simulation.plan import (
     DAY_S,
     HOUR_S,
@@ -424,6 +425,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "saves": saves,
         "pods": pods,
         "engines": engines,
+        "flows": flows,
     }
 )
 """By name, as the command line takes them."""

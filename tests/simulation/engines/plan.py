@@ -4,6 +4,8 @@ from enum import StrEnum, auto
 
 import msgspec
 
+from tests.simulation.flows.plan import FlowsPlan
+
 
 class Trouble(StrEnum):
     """What befalls the process of an engine."""
@@ -49,6 +51,9 @@ class EnginesPlan(msgspec.Struct, frozen=True, kw_only=True):
     """By which share its elapsed clock is fast."""
     are_of_one_machine: bool
     """Whether all are of one boot of one machine, and believe each other's marks of what was sent."""
+
+    flows: FlowsPlan | None = None
+    """None: a pipeline fires, and its flows wait for an input that never comes; nobody asks for others."""
 
     people_s: float = 0.0
     """When people come with their runs: whoever finds nobody at work has the whole ledger."""

@@ -5,6 +5,7 @@ their commands beside them.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,8 @@ from tests.simulation.engines.facts import EVERY_US, EnginesFacts, Sent
 from tests.simulation.engines.plan import Befalls, EnginesPlan, Trouble
 from tests.simulation.engines.process import Ground, ServerProcess
 from tests.simulation.facts import Facts, RunFacts
+from tests.simulation.flows.checks import set_flows_apart
+from tests.simulation.flows.people import Act, FlowPeople
 from tests.simulation.loop import PART
 from tests.simulation.plan import Crash, Plan
 from tests.simulation.play import Play
@@ -70,6 +73,8 @@ class EnginesPlay(Play):
             finally:
                 self._known.owned = owners_of(self._onlooker)
             copy_books(self._onlooker, facts.ledger)
+        if self._drawn.flows is not None:
+            set_flows_apart(facts)
         facts.lives = sorted(span for each in self._known.processes for span in each.worked(facts.true.now()))
         return facts
 
@@ -92,7 +97,10 @@ class EnginesPlay(Play):
         for each in self._drawn.befalls:
             begin(world, self.facts, self._befall_engine, each)
         await anyio.sleep(self._drawn.people_s)
-        await super()._people(world)
+        async with anyio.create_task_group() as people:
+            if self._drawn.flows is not None:
+                people.start_soon(FlowPeople(self.facts, self._drawn.flows, partial(self._act, world)).live)
+            await super()._people(world)
         await self._end_in_order()
         self._is_over = True
         with anyio.move_on_after(STOPPED_S_MAX):
@@ -114,6 +122,10 @@ class EnginesPlay(Play):
                 await owner.ended.wait()
             if not any(owner.is_dead for owner in owners):
                 return
+
+    async def _act(self, world: TaskGroup, act: Act) -> None:
+        """Somebody does that, by a process of its own."""
+        await self._live(world, ServerProcess(self._ground, 0), act)
 
     async def _run(self, run: RunFacts, process: Process) -> None:
         try:

@@ -1,0 +1,1 @@
+"""Flows of simulated worlds whose ledger several engines share, and the people who look after them."""

@@ -1,0 +1,146 @@
+"""What must be true of the flows of a world, whatever has befallen the engines that carry them out."""
+
+import shutil
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from tests.simulation.books import Books, JobRow, read_books
+from tests.simulation.facts import Facts
+from tests.simulation.flows.plan import PIPELINE, FlowsPlan
+from tests.simulation.looked_up import input_of
+
+AGAIN: Final = frozenset({Event.RETRIED, Event.REOPENED, Event.CONTINUED})
+"""After these a job is sent once more."""
+
+_RUNS: Final = "SELECT run_id FROM stages WHERE run_id IS NOT NULL"
+_JOBS: Final = f"SELECT id FROM jobs WHERE run_id IN ({_RUNS})"
+_APART: Final = (
+    *(f"DELETE FROM {table} WHERE job_id IN ({_JOBS})" for table in ("events", "outcomes", "submissions")),
+    *(
+        f"DELETE FROM {table} WHERE run_id IN ({_RUNS})"
+        for table in ("jobs", "counts", "executions", "commands", "run_samples")
+    ),
+    f"DELETE FROM runs WHERE id IN ({_RUNS})",
+    f"DELETE FROM flows WHERE pipeline_id = (SELECT id FROM pipelines WHERE name = '{PIPELINE}')",
+)
+
+
+def whole_ledger(facts: Facts) -> Path:
+    """Where all of the ledger is, of which the runs of flows were taken out."""
+    return facts.ledger.with_name("whole.db")
+
+
+def set_flows_apart(facts: Facts) -> None:
+    """What is checked of the runs that people look after is said of these alone."""
+    shutil.copyfile(facts.ledger, whole_ledger(facts))
+    with closing(sqlite3.connect(facts.ledger)) as db, db:
+        for statement in _APART:
+            db.execute(statement)
+
+
+class _Flow(NamedTuple):
+    name: str
+    state: str
+    why: str
+
+
+class _Went:
+    """How the flows went."""
+
+    def __init__(self, facts: Facts, plan: FlowsPlan) -> None:
+        self.plan = plan
+        self.books: Books = read_books(whole_ledger(facts))
+        with closing(sqlite3.connect(whole_ledger(facts))) as db:
+            self.flows = [
+                _Flow(*row)
+                for row in db.execute(
+                    "SELECT flows.name, state, why FROM flows JOIN pipelines ON pipelines.id = pipeline_id"
+                    f" WHERE pipelines.name = '{PIPELINE}' ORDER BY fire_at"
+                )
+            ]
+        jobs = defaultdict[str, list[JobRow]](list)
+        for job in self.books.jobs:
+            jobs[job.run].append(job)
+        self.jobs: Mapping[str, Sequence[JobRow]] = jobs
+
+
+def each_flow_succeeds(facts: Facts, _books: Books) -> Iterator[str]:
+    """Once nothing goes wrong any more, and people have had tried again what has failed."""
+    if (went := _went(facts)) is None:
+        return
+    if len(went.flows) != len(went.plan.asked_s):
+        yield f"there are {len(went.flows)} flows of {len(went.plan.asked_s)}"
+    for flow in went.flows:
+        if flow.state != FlowState.SUCCEEDED:
+            stages = {
+                run.rpartition("/")[2]: dict(Counter(job.state for job in jobs))
+                for run, jobs in went.jobs.items()
+                if run.startswith(f"{flow.name}/")
+            }
+            yield f"{flow.name} is {flow.state} {flow.why!r} after {facts.plan.patience_s:g} s in which nothing went wrong: {stages}"
+
+
+def each_row_is_handed_over_once(facts: Facts, _books: Books) -> Iterator[str]:
+    """All rows of the input are in the first stage; all that came of it, in the last; and a command is given all that had
+    succeeded when it began, which are as many as it needs.
+    """
+    if (went := _went(facts)) is None:
+        return
+    for number, flow in enumerate(went.flows):
+        if flow.state != FlowState.SUCCEEDED:
+            continue
+        wanted = [f"job-{n}" for n in went.plan.numbers(number)]
+        ids = {
+            stage: sorted(job.custom_id for job in went.jobs[f"{flow.name}/{stage}"])
+            for stage in ("first", "between", "last")
+        }
+        if ids["first"] != wanted:
+            yield f"the first stage of {flow.name} has the rows {ids['first']}"
+        if went.plan.has_command:
+            if len(set(ids["between"])) < len(ids["between"]) or not set(ids["between"]) <= set(wanted):
+                yield f"the command of {flow.name} has printed {ids['between']}"
+            wanted = ids["between"]
+        if ids["last"] != wanted:
+            yield f"the last stage of {flow.name} was handed {ids['last']}, and there were {wanted}"
+        yield from _outputs(went, flow)
+
+
+def _outputs(went: _Went, flow: _Flow) -> Iterator[str]:
+    outcomes = {row.job: row for row in went.books.outcomes}
+    for run, jobs in went.jobs.items():
+        for job in jobs if run.startswith(f"{flow.name}/") else ():
+            outcome = outcomes.get(job.id)
+            if job.state != State.SUCCEEDED or outcome is None or outcome.output != input_of(job.custom_id):
+                yield f"{job.custom_id} of {run} is {job.state}: {outcome}"
+
+
+def no_row_is_paid_twice(facts: Facts, _books: Books) -> Iterator[str]:
+    """A row is sent once at each stage, and once for each time that the ledger says why it had to be sent again."""
+    if (went := _went(facts)) is None:
+        return
+    accepted = Counter(row for fate in facts.fates.values() for row in fate.rows)
+    allowed = Counter[bytes]()
+    why = defaultdict[bytes, list[str]](list)
+    for run, jobs in went.jobs.items():
+        for job in jobs if run.rpartition("/")[2] in {"first", "last"} else ():
+            again = [row.event for row in went.books.events.get(job.id, ()) if row.event in AGAIN]
+            allowed[input_of(job.custom_id)] += 1 + len(again)
+            why[input_of(job.custom_id)] += again
+    for raw_input, most in allowed.items():
+        if accepted[raw_input] > most:
+            yield f"{raw_input!r} was accepted {accepted[raw_input]} times at both stages after {why[raw_input]}"
+
+
+def _went(facts: Facts) -> _Went | None:
+    if facts.plan.engines is None or facts.plan.engines.flows is None or facts.failure is not None:
+        return None
+    return _Went(facts, facts.plan.engines.flows)
+
+
+OF_FLOWS: Final = (each_flow_succeeds, each_row_is_handed_over_once, no_row_is_paid_twice)
