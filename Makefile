@@ -106,6 +106,7 @@ figures: $(READY)  ## measures every promise anew, in some hours, and writes doc
 	$(BIN)/python -m tests.planted --record
 	$(BIN)/python -m tests.simulation --seeds 1000 --record
 	$(BIN)/python -m tests.simulation --scenario engines --seeds 1000 --record
+	$(BIN)/python -m tests.simulation --scenario flows --seeds 200 --record
 	$(BIN)/python -m tests.simulation.many --record
 	$(BIN)/python -m tests.simulation.questions --record
 

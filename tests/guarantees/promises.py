@@ -345,6 +345,7 @@ PROMISES: Final = (
             "tests/conformance/test_handovers.py::test_rows_arrive_once_with_their_lineage_and_their_counts",
             "tests/engine/flows/test_stages_elsewhere.py::test_a_stage_whose_rows_came_before_they_were_looked_at_is_not_over",
             "tests/engine/flows/test_command_stage.py::test_a_flow_held_before_its_command_goes_on_with_rows_that_were_queued_again",
+            "tests/simulation/flows/test_flows.py::test_no_world_with_flows_violates_a_promise",
         ),
         figures={"firing": ("",), "failover.keepers": ("",), "benchmarks": ("pipelines: ",)},
     ),
