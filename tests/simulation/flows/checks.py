@@ -5,15 +5,18 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from tests.simulation.books import Books, JobRow, read_books
+from tests.simulation.books import Books, JobRow, OutcomeRow, read_books
 from tests.simulation.facts import Facts
 from tests.simulation.flows.plan import PIPELINE, FlowsPlan
 from tests.simulation.looked_up import input_of
+
+STAGES: Final = ("first", "between", "last")
 
 AGAIN: Final = frozenset({Event.RETRIED, Event.REOPENED, Event.CONTINUED})
 """After these a job is sent once more."""
@@ -68,6 +71,18 @@ class _Went:
         for job in self.books.jobs:
             jobs[job.run].append(job)
         self.jobs: Mapping[str, Sequence[JobRow]] = jobs
+        """By run."""
+        self.outcomes: Mapping[int, OutcomeRow] = {row.job: row for row in self.books.outcomes}
+        """By job."""
+
+    def latest(self, flow: _Flow, stage: str) -> Sequence[JobRow]:
+        """Those of the last run of a stage: it may have been carried out once more."""
+        runs = [run for run in self.jobs if run.partition("~")[0] == f"{flow.name}/{stage}"]
+        return self.jobs[max(runs, key=lambda run: int(run.partition("~")[2] or 1))] if runs else ()
+
+
+def _stage(run: str) -> str:
+    return run.rpartition("/")[2].partition("~")[0]
 
 
 def each_flow_succeeds(facts: Facts, _books: Books) -> Iterator[str]:
@@ -96,10 +111,8 @@ def each_row_is_handed_over_once(facts: Facts, _books: Books) -> Iterator[str]:
         if flow.state != FlowState.SUCCEEDED:
             continue
         wanted = [f"job-{n}" for n in went.plan.numbers(number)]
-        ids = {
-            stage: sorted(job.custom_id for job in went.jobs[f"{flow.name}/{stage}"])
-            for stage in ("first", "between", "last")
-        }
+        jobs = {stage: went.latest(flow, stage) for stage in STAGES}
+        ids = {stage: sorted(job.custom_id for job in found) for stage, found in jobs.items()}
         if ids["first"] != wanted:
             yield f"the first stage of {flow.name} has the rows {ids['first']}"
         if went.plan.has_command:
@@ -108,16 +121,10 @@ def each_row_is_handed_over_once(facts: Facts, _books: Books) -> Iterator[str]:
             wanted = ids["between"]
         if ids["last"] != wanted:
             yield f"the last stage of {flow.name} was handed {ids['last']}, and there were {wanted}"
-        yield from _outputs(went, flow)
-
-
-def _outputs(went: _Went, flow: _Flow) -> Iterator[str]:
-    outcomes = {row.job: row for row in went.books.outcomes}
-    for run, jobs in went.jobs.items():
-        for job in jobs if run.startswith(f"{flow.name}/") else ():
-            outcome = outcomes.get(job.id)
+        for job in chain.from_iterable(jobs.values()):
+            outcome = went.outcomes.get(job.id)
             if job.state != State.SUCCEEDED or outcome is None or outcome.output != input_of(job.custom_id):
-                yield f"{job.custom_id} of {run} is {job.state}: {outcome}"
+                yield f"{job.custom_id} of {job.run} is {job.state}: {outcome}"
 
 
 def no_row_is_paid_twice(facts: Facts, _books: Books) -> Iterator[str]:
@@ -128,9 +135,10 @@ def no_row_is_paid_twice(facts: Facts, _books: Books) -> Iterator[str]:
     allowed = Counter[bytes]()
     why = defaultdict[bytes, list[str]](list)
     for run, jobs in went.jobs.items():
-        for job in jobs if run.rpartition("/")[2] in {"first", "last"} else ():
-            again = [row.event for row in went.books.events.get(job.id, ()) if row.event in AGAIN]
-            allowed[input_of(job.custom_id)] += 1 + len(again)
+        for job in jobs if _stage(run) in {"first", "last"} else ():
+            events = [row.event for row in went.books.events.get(job.id, ())]
+            again = [event for event in events if event in AGAIN]
+            allowed[input_of(job.custom_id)] += len(again) + (Event.CLAIMED in events)  # else it was taken over
             why[input_of(job.custom_id)] += again
     for raw_input, most in allowed.items():
         if accepted[raw_input] > most:

@@ -32,6 +32,8 @@ def flows(seed: int) -> Plan:
         side_by_side=chance.choice((1, 3)),
         are_looked_at_s=chance.choice(((2.0, 10.0), (5.0, 40.0))),
         paused=chance.choice((0.0, 0.3)),
+        again_from=chance.choice((None, None, "first", "last")),
+        only_failed=chance.random() < 1 / 2,
     )
     untrue: dict[Fault, float] = dict.fromkeys({*LIES, *OF_LONG_JOBS, *APART, *NOT_OF_FLOWS}, 0.0)
     rates = {fault.value: rate for fault, rate in untrue.items()}

@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from orchestrator.api.flows.flows import flow_show
-from orchestrator.api.flows.triggers import trigger
+from orchestrator.api.flows.triggers import flow_rerun, trigger
 from orchestrator.api.runs.process_commands import beside, control, retry
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
@@ -57,6 +57,7 @@ class FlowPeople:
         self._is_recorded = False
         self._names: dict[int, str] = {}
         """What the flows are called that somebody has asked for."""
+        self._carried_out_again: set[int] = set()
         self._succeeded: set[int] = set()
 
     async def live(self) -> None:
@@ -114,7 +115,7 @@ class FlowPeople:
         stages = ", ".join(f"{each.stage} {each.done} of {each.rows_in}, {each.failed} failed" for each in shown.stages)
         self._say(f"{name} is {shown.flow.state} {shown.flow.why}: {stages}")
         if shown.flow.state is FlowState.SUCCEEDED:
-            self._succeeded.add(number)
+            await self._end(number, process)
             return
         acts = [partial(self._retry, each.run) for each in shown.stages if each.failed and each.run is not None]
         if shown.flow.state is FlowState.ON_HOLD:
@@ -124,6 +125,17 @@ class FlowPeople:
         chance.shuffle(acts)
         for act in acts:
             await self._telling(act)(process)
+
+    async def _end(self, number: int, process: Process) -> None:
+        if (stage := self._plan.again_from) is None or number in self._carried_out_again:
+            self._succeeded.add(number)
+            return
+        name, only_failed = self._names[number], self._plan.only_failed
+        again = await flow_rerun(
+            self._facts.address, name, stage, only_failed=only_failed, dependencies=process.dependencies()
+        )
+        self._carried_out_again.add(number)
+        self._say(f"{name} once more: {', '.join(again.runs)}")
 
     def _is_paused(self, shown: FlowShown, chance: random.Random) -> bool:
         is_calm = anyio.current_time() > self._facts.plan.calm_at_s

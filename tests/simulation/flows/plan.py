@@ -23,6 +23,10 @@ class FlowsPlan(msgspec.Struct, frozen=True, kw_only=True):
     """So many flows at once."""
     are_looked_at_s: tuple[float, float]
     """How long whoever looks after a flow does something else, from and to."""
+    again_from: str | None = None
+    """The stage from which somebody has each flow carried out once more when it has succeeded; None: nobody does."""
+    only_failed: bool = False
+    """Whether what has succeeded is taken over then."""
     paused: float
     """How likely a flow that goes on is paused by whoever looks at it."""
 
