@@ -102,8 +102,8 @@ def each_flow_succeeds(facts: Facts, _books: Books) -> Iterator[str]:
 
 
 def each_row_is_handed_over_once(facts: Facts, _books: Books) -> Iterator[str]:
-    """All rows of the input are in the first stage; all that came of it, in the last; and a command is given all that had
-    succeeded when it began, which are as many as it needs.
+    """All rows of the input are in the first stage, and all that came of it in the last: of a command what it printed,
+    which is of each row once at the most, since people may go on with fewer than it needs.
     """
     if (went := _went(facts)) is None:
         return
@@ -128,7 +128,9 @@ def each_row_is_handed_over_once(facts: Facts, _books: Books) -> Iterator[str]:
 
 
 def no_row_is_paid_twice(facts: Facts, _books: Books) -> Iterator[str]:
-    """A row is sent once at each stage, and once for each time that the ledger says why it had to be sent again."""
+    """The service has taken a row once for each stage, and once for each time that the ledger says why it was sent again;
+    never for a run that has taken over its result.
+    """
     if (went := _went(facts)) is None:
         return
     accepted = Counter(row for fate in facts.fates.values() for row in fate.rows)
