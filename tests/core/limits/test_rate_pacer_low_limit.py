@@ -123,6 +123,16 @@ def test_the_rate_is_never_cut_to_nothing() -> None:
     assert pacer.figures(START + SECOND).share == SHARE_MIN
 
 
+def test_under_a_low_limit_one_request_leaves_in_each_window_whatever_is_refused() -> None:
+    pacer = Pacer(Limit(18, 2), queues=False)
+    refused(pacer, START)
+    taken(pacer, START + SECOND, 1)
+    assert pacer.figures(START + SECOND).share == SHARE_MIN
+    now = START + 10 * SECOND
+    taken(pacer, now, 1)
+    assert 0 < pacer.wait_us(now) <= 2 * SECOND
+
+
 def test_what_goes_into_no_queue_finds_none_full() -> None:
     pacer = Pacer(KNOWN, queues=False)
     refused(pacer, START)

@@ -16,6 +16,16 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="of a low limit nearly nothing is left where many are refused",
+        path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
+        old="slowest_ns = max(full_ns, 1000 * window_us)",
+        new="slowest_ns = 100 * full_ns",
+        tests=(
+            "tests/core/limits/test_rate_pacer_low_limit.py"
+            "::test_under_a_low_limit_one_request_leaves_in_each_window_whatever_is_refused",
+        ),
+    ),
+    Fault(
         name="round trips are not measured",
         path="orchestrator/core/limits/rate_pacer.py::Pacer._took",
         old="self._trip_us = trip_us",
