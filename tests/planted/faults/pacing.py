@@ -3,6 +3,7 @@
 from tests.planted.faults.fault import Fault
 
 ADMISSION = "tests/engine/sending/test_ttl_filter.py"
+LOW_LIMIT = "tests/core/limits/test_rate_pacer_low_limit.py"
 CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -20,10 +21,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
         old="slowest_ns = max(full_ns, 1000 * window_us)",
         new="slowest_ns = 100 * full_ns",
-        tests=(
-            "tests/core/limits/test_rate_pacer_low_limit.py"
-            "::test_under_a_low_limit_one_request_leaves_in_each_window_whatever_is_refused",
-        ),
+        tests=(f"{LOW_LIMIT}::test_under_a_low_limit_one_request_leaves_in_each_window_whatever_is_refused",),
     ),
     Fault(
         name="round trips are not measured",
