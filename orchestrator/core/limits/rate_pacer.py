@@ -184,11 +184,10 @@ class Pacer:
         gap_us = least_gap_us(requests, window_us, spread_us)
         full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * requests))
         self.controller.set_limit(window_us * 1000 / full_ns, window_us)
-        # Whatever is refused, one in a window leaves: of a low limit the least share asks for no result in time.
-        slowest_ns = max(full_ns, 1000 * window_us)
         used = min(share, EASE_SHARE) if self._even_until else share
-        is_burst = self._pacing == "window" and used >= 1
-        self._interval_ns = 0 if is_burst else int(min(full_ns / used, slowest_ns)) + 1
+        # Whatever is refused, one in a window leaves: of a low limit the least share asks for no result in time.
+        interval_ns = int(min(full_ns / used, max(full_ns, 1000 * window_us))) + 1
+        self._interval_ns = 0 if self._pacing == "window" and used >= 1 else interval_ns
 
     @property
     def catch_up_us(self) -> int:

@@ -19,8 +19,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="of a low limit nearly nothing is left where many are refused",
         path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
-        old="slowest_ns = max(full_ns, 1000 * window_us)",
-        new="slowest_ns = 100 * full_ns",
+        old="min(full_ns / used, max(full_ns, 1000 * window_us))",
+        new="full_ns / used",
         tests=(f"{LOW_LIMIT}::test_under_a_low_limit_one_request_leaves_in_each_window_whatever_is_refused",),
     ),
     Fault(

@@ -59,8 +59,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="below a ceiling requests leave in bursts",
         path="orchestrator/core/limits/rate_pacer.py::Pacer._set_share",
-        old='self._pacing == "window" and used >= 1',
-        new='self._pacing == "window"',
+        old='self._pacing == "window" and used >= 1 else',
+        new='self._pacing == "window" else',
         tests=(
             f"{AFTER_429}::test_where_the_allowance_was_in_use_the_rate_is_what_was_taken_until_then_and_sent_evenly",
         ),
