@@ -90,3 +90,5 @@ class EnginesFacts:
         """When a schedule began to count that fires each `EVERY_US`."""
         self.befell: list[tuple[int, str, Befalls]] = []
         """When what happened to which process: its mark."""
+        self.is_last_word_missing = False
+        """Whether one was killed as it ended, when there was nothing left that another one would have taken over."""

@@ -122,6 +122,7 @@ class EnginesPlay(Play):
                 await owner.ended.wait()
             if not any(owner.is_dead for owner in owners):
                 return
+            self._known.is_last_word_missing = True
 
     async def _act(self, world: TaskGroup, act: Act) -> None:
         """Somebody does that, by a process of its own."""
