@@ -40,6 +40,7 @@ from tests.simulation.flows.checks import OF_FLOWS
 from tests.simulation.looked_up import (
     ASKED,
     HIDDEN,
+    SENT_AGAIN,
     fate_of,
     input_of,
     is_carried,
@@ -218,9 +219,7 @@ def nothing_is_paid_twice(facts: Facts, books: Books) -> Iterator[str]:
         again = [
             why_again(row, past_queue=is_past_queue(facts, books, job, row))
             for row in books.events.get(job.id, ())
-            if row.event in {Event.RETRIED, Event.REOPENED, Event.CONTINUED}
-            or is_moved_unbegun(row)
-            or is_left_unbegun(row)
+            if row.event in SENT_AGAIN or is_moved_unbegun(row) or is_left_unbegun(row)
         ]
         if accepted[input_of(job.custom_id)] > 1 + len(again):
             yield f"{job.custom_id} was accepted {accepted[input_of(job.custom_id)]} times after {again}"

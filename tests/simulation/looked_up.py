@@ -15,6 +15,9 @@ ASKED: Final = "asked for"
 HIDDEN: Final = "failed past the queue"
 """There a 500 may take the place of a result."""
 
+SENT_AGAIN: Final = frozenset({Event.RETRIED, Event.REOPENED, Event.CONTINUED})
+"""After these a job is sent once more."""
+
 
 def input_of(custom_id: str) -> bytes:
     """As its row has it."""

@@ -29,7 +29,7 @@ from tests.simulation.engines.plan import Befalls, EnginesPlan, Trouble
 from tests.simulation.engines.process import Ground, ServerProcess
 from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.flows.checks import set_flows_apart
-from tests.simulation.flows.people import Act, FlowPeople
+from tests.simulation.flows.people import Act, FlowPeople, record_once
 from tests.simulation.loop import PART
 from tests.simulation.plan import Crash, Plan
 from tests.simulation.play import Play
@@ -140,7 +140,7 @@ class EnginesPlay(Play):
     async def _have_fired(self, world: TaskGroup) -> None:
         """Somebody records a pipeline, whose flows wait for an input that never comes."""
         while self._known.scheduled_at is None:
-            await self._live(world, ServerProcess(self._ground, 0), self._schedule)
+            await self._act(world, self._schedule)
 
     async def _schedule(self, process: Process) -> None:
         pipeline = Pipeline(
@@ -154,8 +154,7 @@ class EnginesPlay(Play):
         try:
             async with beside(self.facts.address, process.dependencies()) as ledger:
                 now = ledger.now()
-                if await ledger.flows.pipelines.named(pipeline.name) is None:
-                    await ledger.flows.pipelines.define(pipeline, now=now, before=None)
+                await record_once(ledger, pipeline)
                 self._known.scheduled_at = now
         except StorageError as error:
             self.facts.trace.say("person", f"nothing was recorded: {error}")

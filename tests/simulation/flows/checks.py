@@ -14,12 +14,9 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from tests.simulation.books import Books, JobRow, OutcomeRow, read_books
 from tests.simulation.facts import Facts
 from tests.simulation.flows.plan import PIPELINE, FlowsPlan
-from tests.simulation.looked_up import input_of
+from tests.simulation.looked_up import SENT_AGAIN, input_of
 
 STAGES: Final = ("first", "between", "last")
-
-AGAIN: Final = frozenset({Event.RETRIED, Event.REOPENED, Event.CONTINUED})
-"""After these a job is sent once more."""
 
 _RUNS: Final = "SELECT run_id FROM stages WHERE run_id IS NOT NULL"
 _JOBS: Final = f"SELECT id FROM jobs WHERE run_id IN ({_RUNS})"
@@ -133,13 +130,13 @@ def no_row_is_paid_twice(facts: Facts, _books: Books) -> Iterator[str]:
     """
     if (went := _went(facts)) is None:
         return
-    accepted = Counter(row for fate in facts.fates.values() for row in fate.rows)
+    accepted = facts.accepted
     allowed = Counter[bytes]()
     why = defaultdict[bytes, list[str]](list)
     for run, jobs in went.jobs.items():
         for job in jobs if _stage(run) in {"first", "last"} else ():
             events = [row.event for row in went.books.events.get(job.id, ())]
-            again = [event for event in events if event in AGAIN]
+            again = [event for event in events if event in SENT_AGAIN]
             allowed[input_of(job.custom_id)] += len(again) + (Event.CLAIMED in events)  # else it was taken over
             why[input_of(job.custom_id)] += again
     for raw_input, most in allowed.items():

@@ -35,8 +35,7 @@ def flows(seed: int) -> Plan:
         again_from=chance.choice((None, None, "first", "last")),
         only_failed=chance.random() < 1 / 2,
     )
-    untrue: dict[Fault, float] = dict.fromkeys({*LIES, *OF_LONG_JOBS, *APART, *NOT_OF_FLOWS}, 0.0)
-    rates = {fault.value: rate for fault, rate in untrue.items()}
+    rates = {fault.value: 0.0 for fault in LIES | OF_LONG_JOBS | APART | NOT_OF_FLOWS}
     return msgspec.structs.replace(
         plan,
         scenario="flows",

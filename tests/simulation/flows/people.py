@@ -16,6 +16,7 @@ from orchestrator.api.runs.process_commands import beside, control, retry
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
 from orchestrator.errors import StorageError, UsageError
+from orchestrator.ledger import Ledger
 from orchestrator.settings.command_requests import ControlAction
 from orchestrator.units import DAY_US
 from orchestrator.views.flows import FlowShown
@@ -41,10 +42,16 @@ def pipeline_of(plan: FlowsPlan, folder: Path) -> Pipeline:
     return Pipeline(
         name=PIPELINE,
         folder=str(folder),
-        input="night-{fire:%M}.jsonl",
+        input=f"{PIPELINE}-{{fire:%M}}.jsonl",
         schedule=Schedule(every_us=365 * DAY_US, parallel=plan.side_by_side),
         stages=(first, between, last) if plan.has_command else (first, last),
     )
+
+
+async def record_once(ledger: Ledger, pipeline: Pipeline) -> None:
+    """Records it, unless whoever was told nothing of it has done so."""
+    if await ledger.flows.pipelines.named(pipeline.name) is None:
+        await ledger.flows.pipelines.define(pipeline, now=ledger.now(), before=None)
 
 
 class FlowPeople:
@@ -90,8 +97,7 @@ class FlowPeople:
             path = self._facts.folder / f"{PIPELINE}-{number:02}.jsonl"
             await anyio.Path(path).write_bytes(b"".join(compact(row) + b"\n" for row in rows))
         async with beside(self._facts.address, process.dependencies()) as ledger:
-            if await ledger.flows.pipelines.named(pipeline.name) is None:
-                await ledger.flows.pipelines.define(pipeline, now=ledger.now(), before=None)
+            await record_once(ledger, pipeline)
         self._is_recorded = True
 
     async def _look_after(self, number: int, at_s: float) -> None:
