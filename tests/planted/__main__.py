@@ -1,4 +1,4 @@
-"""Plants each fault in a copy of the project, and sees whether the tests that should catch it do.
+"""Plants each fault in a copy of the project, and sees whether the tests that should catch it do: a copy for each processor.
 
 python -m tests.planted [--only TEXT] [--worlds] [--record]
 
@@ -8,12 +8,15 @@ to. The project itself is not touched.
 
 import argparse
 import os
+import queue
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
@@ -45,12 +48,15 @@ def main(arguments: list[str] | None = None) -> int:
     if not faults:
         parser.error(f"no fault has {given.only!r} in its name")
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        copy = Path(folder) / "project"
-        copy_project(copy)
-        if (code := _tests(copy, sorted({test for fault in faults for test in fault.tests}))) != PASSED:
-            print(f"{(copy / _SAID).read_text()}\nthe tests do not pass without a planted fault (exit code {code})")
+        copies = [Path(folder) / str(number) for number in range(os.cpu_count() or 1)]
+        for copy in copies:
+            copy_project(copy)
+        if (code := _tests(copies[0], sorted({test for fault in faults for test in fault.tests}))) != PASSED:
+            print(
+                f"{(copies[0] / _SAID).read_text()}\nthe tests do not pass without a planted fault (exit code {code})"
+            )
             return 1
-        missed = [fault for fault in faults if not _is_caught(copy, fault, worlds=given.worlds)]
+        missed = _missed(copies, faults, worlds=given.worlds)
     if given.record:
         record("faults planted", len(faults), "", "python -m tests.planted")
         record("planted faults that no test caught", len(missed), "", "python -m tests.planted", at_most=0)
@@ -67,6 +73,23 @@ def copy_project(to: Path) -> None:
             shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, to / name)
+
+
+def _missed(copies: Sequence[Path], faults: Sequence[Fault], *, worlds: bool) -> list[Fault]:
+    """The faults that were not caught. Each copy has one of them at a time."""
+    free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def is_missed(fault: Fault) -> bool:
+        copy = free.get()
+        try:
+            return not _is_caught(copy, fault, worlds=worlds)
+        finally:
+            free.put(copy)
+
+    with ThreadPoolExecutor(len(copies)) as threads:
+        return list(compress(faults, threads.map(is_missed, faults)))
 
 
 def _is_caught(copy: Path, fault: Fault, *, worlds: bool) -> bool:
