@@ -133,14 +133,16 @@ class ShardBids:
         """Whether we ask for nothing, and take what none of the others has taken; see `ServiceReach`."""
 
     def to_take(self, shards: Collection[Shard], others: Collection[int], at: int) -> list[int]:
-        """Those of `shards` to take at that time, where `others` are the processes that live besides us."""
+        """Those of `shards` to take at that time, where `others` are the processes that live besides us. What we have
+        asked for is ours to take, also where nothing is to be done there any more: nobody else may.
+        """
         free = [each for each in shards if _is_free(each)]
         self._free_since = {each.number: self._free_since.get(each.number, at) for each in free}
         unwanted = [each for each in free if each.wanted_by is None]
         for_us = sorted(each.number for each in unwanted if _can_be_served(each))
         held = _held(shards)
         turn = sorted((self._me, *others), key=lambda process: (held[process], process)).index(self._me)
-        taken = {each.number for each in free if each.wanted_by == self._me}
+        taken = {each.number for each in shards if each.owner is None and each.wanted_by == self._me}
         taken |= set() if self.stands_back else set(for_us[turn :: len(others) + 1])
         left_over_us = LEFT_LONG_US if self.stands_back else LEFT_OVER_US
         taken |= {number for number in for_us if at - self._free_since[number] >= left_over_us}
@@ -170,7 +172,7 @@ class ShardBids:
         is_content = self.stands_back or not self._asks_for_more
         if is_content or is_soon or any(each.wanted_by == self._me or _is_for_us(each) for each in shards):
             return None
-        held = _held(shards)
+        held = _held(each for each in shards if each.is_needed)
         richest = max(others, key=lambda process: held[process], default=self._me)
         asked = [each.number for each in shards if each.owner == richest and _may_ask_for(each)]
         if held[richest] - held[self._me] < FEWER or not asked:
@@ -198,7 +200,7 @@ def _is_for_us(shard: Shard) -> bool:
 
 
 def _may_ask_for(shard: Shard) -> bool:
-    return shard.wanted_by is None and shard.number != KEEPERS and _can_be_served(shard)
+    return shard.wanted_by is None and shard.number != KEEPERS and shard.is_needed and _can_be_served(shard)
 
 
 def _can_be_served(shard: Shard) -> bool:

@@ -98,6 +98,19 @@ async def test_a_run_that_comes_to_have_an_endpoint_of_another_one_is_served_by_
 
 
 @pytest.mark.slow
+async def test_who_comes_gets_a_part_in_which_something_is_to_be_done(site: Site) -> None:
+    """One that rests goes to nobody: it would make nothing even, and whoever had asked for it asked for nothing else."""
+    busy = [await site.run_at(each, jobs=100) for each in (ONE, OTHER)]
+    short = await site.run_at(THIRD)
+    async with site.serving("b"):
+        await site.until(short, State.SUCCEEDED)
+        async with site.serving("a"):
+            with anyio.fail_after(LET_GO_US / SECOND_US):
+                while "a" not in map((await site.shards()).get, (run.endpoint_id for run in busy)):  # noqa: ASYNC110
+                    await anyio.sleep(0.25)
+
+
+@pytest.mark.slow
 async def test_an_endpoint_at_which_nobody_has_worked_is_served_at_once_with_its_run(site: Site) -> None:
     failing, site.is_failing = await site.run_at(ONE, RunSettings(max_attempts=1)), True
     async with site.serving("a", "b"):

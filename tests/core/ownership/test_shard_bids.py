@@ -195,6 +195,13 @@ def test_one_that_comes_and_dies_again_and_again_takes_nothing_down(lacks: int) 
     assert free_us == 0
 
 
+def test_what_was_asked_for_is_taken_though_nothing_is_to_be_done_there_any_more() -> None:
+    """Whoever has asked for it keeps all others from it."""
+    idle = Shard(1, None, wanted_by=A, is_needed=False)
+    assert ShardBids(A).to_take([idle], [B], NOW) == [1]
+    assert ShardBids(B).to_take([idle], [A], NOW) == []
+
+
 def test_who_has_fewer_by_two_asks_for_one_and_later_again() -> None:
     bids, shards = ShardBids(A), [Shard(number, B) for number in range(1, 6)]
     assert bids.to_ask_for(shards, [B, C], NOW) == 5
@@ -231,6 +238,10 @@ def test_where_nothing_is_to_be_done_nobody_bids_and_whoever_has_it_lets_go_of_i
     idle = [Shard(KEEPERS, None, is_needed=False), Shard(1, None, is_needed=False), Shard(2, None)]
     assert bids.to_take(idle, [], NOW) == [KEEPERS, 2]
     assert bids.to_ask_for([idle[1], Shard(2, B), Shard(3, B)], [B], NOW) == 3
+    bids = ShardBids(A)
+    resting = Shard(4, B, is_needed=False)
+    assert bids.to_ask_for([Shard(2, B), resting], [B], NOW) is None, "it has one in which something is to be done"
+    assert bids.to_ask_for([Shard(2, B), Shard(3, B), resting], [B], NOW) == 3
     held = [Shard(KEEPERS, A, is_needed=False), Shard(1, A, is_needed=False), Shard(2, A), Shard(3, B, is_needed=False)]
     assert bids.to_let_go(held, NOW) == bids.to_let_go(held, NOW + LET_GO_US - 1) == []
     assert bids.to_let_go(held, NOW + LET_GO_US) == [1]

@@ -71,6 +71,30 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{BIDS}::test_one_that_is_wanted_is_left_to_who_wants_it",),
     ),
     Fault(
+        name="a shard that was asked for and has nothing to do any more is nobody's for ever",
+        path="orchestrator/core/ownership/shard_bids.py::ShardBids.to_take",
+        old="for each in shards if each.owner is None and each.wanted_by == self._me",
+        new="for each in free if each.wanted_by == self._me",
+        tests=(f"{BIDS}::test_what_was_asked_for_is_taken_though_nothing_is_to_be_done_there_any_more",),
+    ),
+    Fault(
+        name="a shard is asked for in which nothing is to be done",
+        path="orchestrator/core/ownership/shard_bids.py::_may_ask_for",
+        old=" and shard.is_needed",
+        new="",
+        tests=(
+            f"{BIDS}::test_where_nothing_is_to_be_done_nobody_bids_and_whoever_has_it_lets_go_of_it_after_a_while",
+            f"{SHARED}::test_who_comes_gets_a_part_in_which_something_is_to_be_done",
+        ),
+    ),
+    Fault(
+        name="half of what is to become one waits for who has the other half",
+        path="orchestrator/core/ownership/shard_duties.py::shards_to_begin",
+        old=" if held.issuperset(pair)",
+        new="",
+        tests=(f"{DUTIES}::test_half_of_what_has_come_to_be_one_begins_and_goes_on_while_another_one_has_the_rest",),
+    ),
+    Fault(
         name="shards become one while their engines work",
         path="orchestrator/core/ownership/shard_duties.py::shard_duties",
         old="if not set(pair) & set(at_work)]",
@@ -80,7 +104,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an engine begins beside one that is still at the same endpoints",
         path="orchestrator/core/ownership/shard_duties.py::shards_to_begin",
-        old="if not set(mine).issuperset(at_work):",
+        old="if not held.issuperset(at_work):",
         new="if False:",
         tests=(f"{DUTIES}::test_an_engine_ends_whose_shard_is_ours_no_more_and_none_begins_before_it_has",),
     ),
