@@ -28,8 +28,8 @@ class Lookout:
         self._latest: Mapping[int, Process] = {}
 
     async def look(self, me: int | None) -> LedgerSighting:
-        """How the ledger is found once each process other than `me` is declared dead whose beat stands still. Raises
-        what the driver does.
+        """How the ledger is found once each process other than `me` is declared dead whose beat stands still, but for
+        those that cannot be yet. Raises what the driver does.
         """
         seen = await self._seen()
         if any(map(self._has_gone_back, seen.processes.values())):
@@ -43,10 +43,19 @@ class Lookout:
         )
         silent = self._watch.silent(self._elapsed())
         for beat in silent:
-            async with self._line.asking() as asked:
-                if await asked.processes.declare_dead(seen.processes[beat.process]):
-                    log.warning("%s beats no more, and has nothing any more", seen.processes[beat.process].text)
+            await self._declare_dead(seen.processes[beat.process])
         return await self._seen() if silent else seen
+
+    async def _declare_dead(self, silent: Process) -> None:
+        """Whoever is to be next does not wait for this one: it may be the one that holds this one's row, frozen in the
+        midst of the same.
+        """
+        try:
+            async with self._line.asking() as asked:
+                if await asked.processes.declare_dead(silent):
+                    log.warning("%s beats no more, and has nothing any more", silent.text)
+        except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+            log.info("%s beats no more, and cannot be declared dead yet: %s", silent.text, error)
 
     def _has_gone_back(self, process: Process) -> bool:
         before = self._latest.get(process.id)

@@ -20,9 +20,13 @@ CONNECTED_S_MAX: Final = 2.5
 """How long it may take before that until one of its hosts has a connection for us: then there is time left to ask."""
 
 _BOUNDS: Final = LineBounds(connected_s=CONNECTED_S_MAX, answered_s=ANSWERED_S_MAX)
-SETTINGS: Final = {"lock_timeout": "2000", "default_transaction_read_only": "off"}
+SETTINGS: Final = {
+    "lock_timeout": "2000",
+    "idle_in_transaction_session_timeout": "2000",
+    "default_transaction_read_only": "off",
+}
 """Of a connection on which all of it is asked: whoever holds a row by a transaction that stands still is waited for
-again and again, not for ever."""
+again and again, not for ever, and whoever freezes in one of these holds it no longer than that."""
 
 
 class Asked(NamedTuple):

@@ -59,6 +59,9 @@ class Place:
         self.role: str | None = None
         """As which a process is there that connects from now on."""
 
+        self.settings: Settings = {}
+        """Of each connection that is made from now on, whatever else is asked for."""
+
         self._lines: dict[str, list[Any]] = {}
 
     def connect(self, process: ProcessName) -> Connect:
@@ -66,7 +69,7 @@ class Place:
             if process.mark in self.away:
                 raise self.refusal
             driver = await waited_for(self._url)(
-                {"application_name": f"orchestrator{process.mark}", **settings}, bounds
+                {"application_name": f"orchestrator{process.mark}", **settings, **self.settings}, bounds
             )
             if self.role is not None:
                 await driver.execute(f"SET ROLE {self.role}")

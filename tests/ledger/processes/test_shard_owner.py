@@ -14,11 +14,12 @@ from orchestrator.core.ownership.lease import GONE_US, PROCESSES_MAX
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
+from orchestrator.ledger.processes.owners_line import SETTINGS
 from orchestrator.ledger.processes.processes import Processes
 from orchestrator.ledger.processes.shard_owner import ShardOwner, shard_owner_of
 from orchestrator.ledger.processes.this_process import ThisProcess
 from orchestrator.units import SECOND_US
-from tests.ledger.processes.conftest import FIRST, SECOND
+from tests.ledger.processes.conftest import FIRST, SECOND, THIRD
 from tests.ledger.processes.place import ASKS, NEXT, OWNER, Place
 from tests.postgres.ledgers import on_virtual_time, waited_for
 from tests.postgres.owners import joins, present, takes
@@ -266,3 +267,32 @@ async def test_where_all_live_there_is_no_room(place: Place) -> None:
         with pytest.raises(LedgerBusyError, match="64 processes work on this ledger or stand by already"):
             await AsyncExitStack().enter_async_context(place.member(NEXT))
         tasks.cancel_scope.cancel()
+
+
+async def test_one_whose_row_is_held_keeps_nobody_from_what_another_dead_one_had(place: Place) -> None:
+    place.settings = {"lock_timeout": "100"}
+    held, dead = await takes(await place.driver(OWNER), OWNER), await joins(await place.driver(THIRD), THIRD)
+    stranger = await place.driver(ASKS)
+    await stranger.execute("BEGIN")
+    await stranger.execute("SELECT 1 FROM processes WHERE id = $1 FOR UPDATE", held.id)
+    async with place.member(NEXT) as other:
+        await looks(other, TAKEN_S_MAX)
+        assert [each.id for each in await present(stranger)] == [held.id, other.number]
+        await stranger.execute("ROLLBACK")
+        await looks(other, 0.25)
+        assert [each.id for each in await present(stranger)] == [other.number]
+    assert held.id < dead.id, "the one that cannot be declared dead comes first"
+
+
+@pytest.mark.slow
+async def test_one_that_freezes_while_it_declares_another_dead_holds_up_nobody_for_long(place: Place) -> None:
+    """The server ends its transaction: its own beats go on."""
+    silent = await takes(await place.driver(OWNER), OWNER)
+    freezes = await place.connect(ASKS)(SETTINGS, LineBounds())
+    await freezes.execute("BEGIN")
+    await freezes.execute("SELECT 1 FROM processes WHERE id = $1 FOR UPDATE", silent.id)
+    async with place.member(NEXT) as other:
+        with anyio.fail_after(TAKEN_S_MAX):
+            while not other.shards:
+                await looks(other, 0.25)
+                await other.take([0])

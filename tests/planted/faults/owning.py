@@ -338,10 +338,24 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{LEASES}::test_whoever_looks_first_at_a_new_ledger_waits_for_another_one_that_does",),
     ),
     Fault(
+        name="one that cannot be declared dead keeps all others from it",
+        path="orchestrator/ledger/processes/lookout.py::Lookout._declare_dead",
+        old="except Exception as error:",
+        new="except ZeroDivisionError as error:",
+        tests=(f"{SHARD_OWNER}::test_one_whose_row_is_held_keeps_nobody_from_what_another_dead_one_had",),
+    ),
+    Fault(
+        name="one that freezes as it declares another dead holds that one for a minute",
+        path="orchestrator/ledger/processes/owners_line.py",
+        old='    "idle_in_transaction_session_timeout": "2000",\n',
+        new="",
+        tests=(f"{SHARD_OWNER}::test_one_that_freezes_while_it_declares_another_dead_holds_up_nobody_for_long",),
+    ),
+    Fault(
         name="for whom one cannot be declared dead all live again",
-        path="orchestrator/ledger/processes/lookout.py::Lookout.look",
-        old="async with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
-        new="self._watch = BeatWatch()\nasync with self._line.asking() as asked:\n    if await asked.processes.declare_dead(",
+        path="orchestrator/ledger/processes/lookout.py::Lookout._declare_dead",
+        old="log.info(",
+        new="self._watch = BeatWatch()\n    log.info(",
         tests=(f"{SHARD_OWNER}::test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look",),
     ),
     Fault(
