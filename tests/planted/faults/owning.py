@@ -355,7 +355,7 @@ FAULTS: tuple[Fault, ...] = (
         name="for whom one cannot be declared dead all live again",
         path="orchestrator/ledger/processes/lookout.py::Lookout._declare_dead",
         old="log.info(",
-        new="self._watch = BeatWatch()\n    log.info(",
+        new="self._watch = BeatWatch()\nlog.info(",
         tests=(f"{SHARD_OWNER}::test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look",),
     ),
     Fault(
