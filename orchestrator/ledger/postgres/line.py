@@ -14,13 +14,18 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from orchestrator.errors import LedgerUnavailableError
+from orchestrator.errors import LedgerUnavailableError, StorageError
 from orchestrator.ledger.postgres.connection import ALWAYS, Connect, Driver, LineBounds, Settings, read_sums, watch_over
 from orchestrator.ledger.postgres.dialect import COMPILED, URL
 from orchestrator.ledger.postgres.server_errors import lost, server_errors
 
 HURRIED_S: Final = 1.0
 """Whoever is there answers within that."""
+
+REFUSED_S_MAX: Final = 60.0
+"""For so long a server that has let this process in may refuse it, as after a fail-over to one that does not know the
+role yet. Whoever owns something finds out earlier that it is for good, and ends in order: see `RefusalWatch`.
+"""
 
 STATEMENTS_KEPT: Final = 500
 """Statements that a connection has prepared; more than the ledger has."""
@@ -36,13 +41,17 @@ class Line:
         self._drivers: WeakSet[Any] = WeakSet()
         self._tries: set[anyio.CancelScope] = set()
         self._tried_s = math.inf
+        self._was_let_in = False
+        self._refused_since_s: float | None = None
         self.away: LedgerUnavailableError | None = None
         """Why the server could not be reached when that was tried last; None where it could."""
 
     async def connected(self, settings: Settings, *, answered_s: float | None = None) -> Driver:
-        """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain."""
+        """A new connection. Raises `LedgerUnavailableError` where somebody else tries as well, until now in vain, and
+        where the server lets in nobody for now, of a process that it has let in before.
+        """
         bounds = self._bounds if answered_s is None else self._bounds._replace(answered_s=answered_s)
-        with self._tried(), server_errors(self._name):
+        with self._tried(), self._let_in(), server_errors(self._name):
             driver = await self._connect({**ALWAYS, **settings}, bounds)
             self._drivers.add(driver)
             try:
@@ -76,6 +85,21 @@ class Line:
                 self._tries.discard(trying)
         if trying.cancelled_caught:
             raise lost(self._name)
+
+    @contextmanager
+    def _let_in(self) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            if type(error) is not StorageError or not self._was_let_in:
+                raise
+            now_s = anyio.current_time()
+            if self._refused_since_s is None:
+                self._refused_since_s = now_s
+            if now_s - self._refused_since_s >= REFUSED_S_MAX:
+                raise
+            raise LedgerUnavailableError(error.message) from error
+        self._was_let_in, self._refused_since_s = True, None
 
     async def is_lost(self, driver: Driver, error: BaseException) -> bool:
         """Whether there is no server at the other end any more, after an `error`. Where there is, the transaction is

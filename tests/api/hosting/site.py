@@ -103,6 +103,8 @@ class Site:
         self.refusal: Exception = ConnectionRefusedError("no way there")
         """What is said then to whoever comes."""
 
+        self.is_refusing = False
+        self._lines = list[Any]()
         self._owners_lines = list[Any]()
         self.on_owners_line: Callable[[Any], None] = lambda _: None
         """What happens to one as soon as it is there."""
@@ -174,12 +176,21 @@ class Site:
 
     async def _connect(self, settings: Settings, bounds: LineBounds) -> Any:
         if not OWNERS_LINE.items() <= settings.items():
-            return await waited_for(self.url)(settings, bounds)
-        if self.are_lines_cut:
+            if self.is_refusing:
+                raise self.refusal
+            self._lines.append(await waited_for(self.url)(settings, bounds))
+            return self._lines[-1]
+        if self.are_lines_cut or self.is_refusing:
             raise self.refusal
         self._owners_lines.append(await waited_for(self.url)(settings, bounds))
         self.on_owners_line(self._owners_lines[-1])
         return self._owners_lines[-1]
+
+    def restart(self) -> None:
+        """The server ends all connections, and lets in nobody until `is_refusing` is set back."""
+        self.is_refusing = True
+        for driver in (*self._lines, *self._owners_lines):
+            driver.terminate()
 
     def cut_owners_lines(self, which: slice = slice(None)) -> None:
         """On those lines, numbered as they were made, nobody can ask any more who owns what, nor on a new one."""

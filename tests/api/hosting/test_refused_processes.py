@@ -4,10 +4,11 @@ import anyio
 import pytest
 
 from orchestrator.api.foreground.serve import serve
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import StorageError
 from orchestrator.ledger.processes.refusal_watch import REFUSED_US
 from orchestrator.units import SECOND_US
-from tests.api.hosting.site import ONE, SOON_S, Site
+from tests.api.hosting.site import JOBS, ONE, SOON_S, Site
 from tests.engine.process import Heard
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -34,6 +35,21 @@ async def test_who_is_let_in_no_more_on_one_of_its_lines_ends_and_says_what_to_d
     assert anyio.current_time() - ended_s >= REFUSED_S
     assert refused.value.exit_code == 3
     assert "check the role, its password. It has been so for 30 s: nothing more is sent" in str(refused.value)
+
+
+async def test_who_is_let_in_no_more_for_some_seconds_goes_on(site: Site) -> None:
+    """A standby that was promoted may not know the role yet."""
+    run = await site.run_at(ONE)
+    async with site.serving("a") as [machine]:
+        await site.until(run, State.SUCCEEDED, 1)
+        site.refusal = REFUSAL
+        site.restart()
+        await anyio.sleep(5)
+        site.is_refusing = False
+        await site.until(run, State.SUCCEEDED)
+        assert "check the role, its password. Since" in machine.heard.warnings[0]
+        machine.heard.warnings.clear()
+    assert site.service.paid == JOBS
 
 
 async def test_a_run_that_serves_itself_and_is_let_in_no_more_ends(site: Site) -> None:

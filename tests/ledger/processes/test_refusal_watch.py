@@ -3,10 +3,13 @@
 import anyio
 import pytest
 
-from orchestrator.errors import StorageError
+from orchestrator.errors import LedgerUnavailableError, StorageError
+from orchestrator.ledger.postgres.connection import Driver, LineBounds, Settings
+from orchestrator.ledger.postgres.line import REFUSED_S_MAX, Line
 from orchestrator.ledger.processes.refusal_watch import REFUSED_US
 from orchestrator.units import SECOND_US
 from tests.ledger.processes.place import ASKS, OWNER, Place
+from tests.postgres.ledgers import waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -63,3 +66,29 @@ async def test_one_from_which_a_right_was_taken_away_is_refused(place: Place) ->
             assert "grant the role what it lacks. It has been so for 30 s" in str(tenure.why_lost)
     finally:
         await admin.execute("DROP OWNED BY engine_of_tests; DROP ROLE engine_of_tests")
+
+
+async def test_who_was_let_in_and_is_refused_takes_that_for_a_server_that_is_away_but_not_for_ever(url: str) -> None:
+    refusal: StorageError | None = StorageError("the ledger: cannot reach it (password authentication failed)")
+
+    async def connect(settings: Settings, bounds: LineBounds) -> Driver:
+        if refusal is not None:
+            raise refusal
+        return await waited_for(url)(settings, bounds)
+
+    async def refused() -> type[BaseException]:
+        with pytest.raises(StorageError, match="password authentication failed") as found:
+            await line.connected({})
+        return found.type
+
+    line, kept = Line("ledger", connect, LineBounds()), refusal
+    assert await refused() is StorageError, "at first nothing says that it may pass"
+    for _ in range(2):
+        refusal = None
+        (await line.connected({})).terminate()
+        refusal = kept
+        assert await refused() is LedgerUnavailableError
+        await anyio.sleep(REFUSED_S_MAX - 1.0)
+        assert await refused() is LedgerUnavailableError
+        await anyio.sleep(1.0)
+        assert await refused() is StorageError

@@ -19,6 +19,25 @@ INTERRUPTED = f"{TESTS}::test_of_interrupted_commits_none_is_taken_for_what_it_i
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a server that refuses a role for a moment ends whoever it has let in",
+        path="orchestrator/ledger/postgres/line.py::Line._let_in",
+        old="or not self._was_let_in:",
+        new="or True:",
+        tests=(
+            "tests/api/hosting/test_refused_processes.py::test_who_is_let_in_no_more_for_some_seconds_goes_on",
+            "tests/ledger/processes/test_refusal_watch.py::test_who_was_let_in_and_is_refused_takes_that_for_a_server_that_is_away_but_not_for_ever",
+        ),
+    ),
+    Fault(
+        name="a role that is refused for good is waited for",
+        path="orchestrator/ledger/postgres/line.py::Line._let_in",
+        old="if now_s - self._refused_since_s >= REFUSED_S_MAX:",
+        new="if False:",
+        tests=(
+            "tests/ledger/processes/test_refusal_watch.py::test_who_was_let_in_and_is_refused_takes_that_for_a_server_that_is_away_but_not_for_ever",
+        ),
+    ),
+    Fault(
         name="webhooks fill the memory while a ledger says nothing",
         path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter.record_notice",
         old="self._bytes > WAITING_BYTES_MAX",
