@@ -231,9 +231,8 @@ class Engine:
 async def engine_in(process: EngineProcess, scope: Scope) -> AsyncIterator[Engine]:
     """An engine for that `scope`, of which no other one has any part, in `process`, which may have others."""
     engine = Engine(process, scope)
-    if scope.is_keeper:
+    if scope.is_everything:  # one beside others does so once it works: an input of millions of rows takes minutes
         await process.ledger.runs.intakes.clear_dead(process.dependencies.holding_intakes(process.ledger.address))
-    if scope.is_everything:
         engine.commands.asked_before = await process.ledger.commands.asked()
     with process.joined(engine):
         try:

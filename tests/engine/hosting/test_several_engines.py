@@ -12,14 +12,16 @@ from msgspec.structs import replace
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.engine import engine_in
 from orchestrator.engine.maintenance.maintenance import CLEAR_EVERY_S
+from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import rows
-from tests.engine.several import JOBS, ONE, OTHER, another, receiving, workplace
+from tests.engine.several import JOBS, ONE, OTHER, Workplace, another, receiving, workplace
 from tests.ledger.ledgers import obeyed
 from tests.postgres.databases import Databases
 from tests.simulation.world import URL
@@ -99,14 +101,27 @@ async def test_what_has_no_part_in_a_scope_is_left_alone_by_its_engine(tmp_path:
 async def test_what_a_dead_process_has_begun_to_take_in_is_cleared_by_the_keepers_engine(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with workplace(path) as w, w.at_work(is_keeper=True):
-        async with another(path, w.service, w.clock) as dead:
-            left = await dead.ledger.runs.create(
-                name="left", service_url=URL, endpoint=OTHER, source="/x", settings=RunSettings()
-            )
-            intake = await dead.ledger.runs.intakes.start(left)
-            await dead.ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
+        await begin_intake(path, w)
         await anyio.sleep(2 * CLEAR_EVERY_S)
         assert await w.ledger.runs.named("left") is None
+
+
+async def test_the_keepers_engine_does_not_wait_until_that_is_cleared(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    async with workplace(path) as w:
+        await begin_intake(path, w)
+        async with engine_in(w.process, Scope((), is_keeper=True)):
+            assert await w.ledger.runs.named("left") is not None
+
+
+async def begin_intake(path: Path, w: Workplace) -> None:
+    """By a process that dies."""
+    async with another(path, w.service, w.clock) as dead:
+        left = await dead.ledger.runs.create(
+            name="left", service_url=URL, endpoint=OTHER, source="/x", settings=RunSettings()
+        )
+        intake = await dead.ledger.runs.intakes.start(left)
+        await dead.ledger.runs.intakes.add(intake, packed_rows(rows(JOBS)))
 
 
 async def correct_all(ledger: Ledger, run: Run) -> None:

@@ -16,6 +16,15 @@ _LOCK = "tests/ledger/sqlite/test_file_locks.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="schedules and messages wait until millions of rows that nobody takes in any more are cleared",
+        path="orchestrator/engine/engine.py::engine_in",
+        old="if scope.is_everything:",
+        new="if scope.is_keeper:",
+        tests=(
+            "tests/engine/hosting/test_several_engines.py::test_the_keepers_engine_does_not_wait_until_that_is_cleared",
+        ),
+    ),
+    Fault(
         name="a lock is held whose file another process has removed",
         path="orchestrator/ledger/sqlite/file_locks.py::intake_lock",
         old="if not _is_at(path, descriptor):",
