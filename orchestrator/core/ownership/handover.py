@@ -62,6 +62,11 @@ class EndpointsLeft:
         for endpoint in msgspec.json.decode(text, type=dict[int, msgspec.Raw]):
             self._left.pop(endpoint, None)
 
+    def forget_all(self) -> None:
+        """What is known of any endpoint may be old: a word to this process, or of it, was not heard."""
+        self._found.clear()
+        self._left.clear()
+
     @property
     def text(self) -> str:
         """How this process leaves its endpoints, as JSON."""

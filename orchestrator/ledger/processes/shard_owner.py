@@ -98,7 +98,10 @@ class ShardOwner:
     async def look(self) -> LedgerSighting:
         """How the ledger is found now, once those that beat no more are declared dead. Raises what the driver does."""
         seen = await self._lookout.look(self.number)
-        self._has(lease.as_taken for lease in seen.leases if lease.owner == self.number)  # whatever it was told
+        mine = [lease.as_taken for lease in seen.leases if lease.owner == self.number]  # whatever it was told
+        if not {_tenure_of(each) for each in mine}.issubset(map(_tenure_of, self._since)):
+            self.endpoints_left.forget_all()
+        self._has(mine)
         self._seen_version = seen.needs_version
         return seen
 
@@ -168,6 +171,10 @@ class ShardOwner:
     def is_settled(self, taken: TakenShard) -> bool:
         """Whether nothing can be under way any more that an owner before this one has sent, which was declared dead."""
         return not taken.was_left or self.elapsed() - self._since[taken] >= GONE_US
+
+
+def _tenure_of(taken: TakenShard) -> tuple[int, int]:
+    return taken.shard, taken.epoch
 
 
 @asynccontextmanager

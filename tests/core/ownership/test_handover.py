@@ -68,3 +68,12 @@ def test_what_was_known_of_an_endpoint_is_no_news_once_its_owner_between_has_lef
         own.leave(endpoint, left_by(Pacer(Limit(100, 10))))
     own.find([3, 4], None)
     assert [own.of(endpoint) is None for endpoint in (3, 4, 5)] == [True, True, False]
+
+
+def test_what_may_be_old_is_forgotten_whoever_has_left_it() -> None:
+    own, before = EndpointsLeft(), EndpointsLeft()
+    before.leave(3, left_by(Pacer(Limit(100, 10))))
+    own.find([3], before.text)
+    own.leave(4, left_by(Pacer(Limit(100, 10))))
+    own.forget_all()
+    assert [own.of(endpoint) for endpoint in (3, 4)] == [None, None]

@@ -230,6 +230,20 @@ async def test_how_one_was_left_that_an_owner_between_had_who_is_dead_is_news_of
         assert first.endpoints_left.of(1) is None
 
 
+async def test_who_was_not_told_how_one_was_left_goes_by_nothing_that_it_knew_before(url: str, driver: Any) -> None:
+    async with member(url, FIRST) as first:
+        await first.look()
+        await first.take([2])
+        first.endpoints_left.leave(1, EndpointLeft(1, {}))
+        first.endpoints_left.leave(2, EndpointLeft(1, {}))
+        await first.look()
+        await Leases(driver).take(first._membership.number, [1])
+        assert first.endpoints_left.of(2) == EndpointLeft(1, {})
+        await first.look()
+        assert numbers(first) == [1, 2]
+        assert first.endpoints_left.of(1) is None
+
+
 async def test_one_that_cannot_be_declared_dead_at_once_is_so_at_the_next_look(place: Place) -> None:
     await takes(await place.driver(OWNER), OWNER)
     began_s = anyio.current_time()

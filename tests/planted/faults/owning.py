@@ -338,6 +338,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{LEASES}::test_whoever_looks_first_at_a_new_ledger_waits_for_another_one_that_does",),
     ),
     Fault(
+        name="who was not told how an endpoint was left goes on as it was left long ago",
+        path="orchestrator/ledger/processes/shard_owner.py::ShardOwner.look",
+        old="self.endpoints_left.forget_all()",
+        new="pass",
+        tests=(f"{SHARD_OWNER}::test_who_was_not_told_how_one_was_left_goes_by_nothing_that_it_knew_before",),
+    ),
+    Fault(
         name="one that cannot be declared dead keeps all others from it",
         path="orchestrator/ledger/processes/lookout.py::Lookout._declare_dead",
         old="except Exception as error:",
