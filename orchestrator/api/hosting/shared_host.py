@@ -120,6 +120,8 @@ async def _sharing(
             watch = StopWatch(ledger=process.ledger, number=owner.number, stop=host.stop, console=host.console)
             process.watch.subscribers.add(watch.on_change)
             around.start_soon(watch.serve)
+            if host.run is not None:
+                process.services.own_runs.add(host.run)
             await process.listen()
             await process.begin()
             yield SharedLedger(

@@ -72,7 +72,7 @@ class RunHost:
         self.control = RunController(
             ledger=ledger,
             brakes=runs.brakes,
-            is_served=endpoints.homes.endpoints.__contains__,
+            is_served=lambda run: run in endpoints.homes.endpoints or run in runs.unservable,
             warn=console.warn,
             changed=runs.on_change,
             owed=endpoints.owed,
@@ -227,10 +227,12 @@ class RunHost:
         return self.runs.sessions.get(run.id)
 
     async def retry_unservable(self) -> None:
-        """Tries those again that could not be served."""
+        """Tries those again that could not be served, and forgets those that were cancelled meanwhile."""
         for number in tuple(self.runs.unservable):
             run = await self._run(number)
-            if run is not None and number in self.runs.unservable and await self.serve(run) is None:
+            if self.control.controls(number).cancel and await self.ledger.runs.has_ended(number):
+                self.runs.release(number)
+            elif run is not None and number in self.runs.unservable and await self.serve(run) is None:
                 self.say(f"{run.name} can be served now: it goes on")
 
     async def serve_asked(self, command: Command) -> Reply:

@@ -59,6 +59,9 @@ class ServiceRegistry:
         self.secret_variables: frozenset[str] = frozenset()
         """Further variables that hold a secret of ours, as pipelines name them."""
 
+        self.own_runs: set[int] = set()
+        """The numbers of runs that this process was given: where one runs a function, that is run here."""
+
         self._services: dict[str, Service] = {}
 
     def use_key_for(self, service_url: str) -> None:
@@ -73,6 +76,8 @@ class ServiceRegistry:
 
     def check_reach(self, run: Run) -> None:
         """Raises `UsageError` where no process but another one can serve `run`."""
+        if run.id in self.own_runs and run.service_url == LOCAL:
+            return
         if run.service_url == LOCAL:
             raise UsageError(
                 f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"

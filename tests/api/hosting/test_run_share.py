@@ -274,6 +274,17 @@ async def test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_
     assert site.senders(ONE) == ["s"]
 
 
+async def test_a_function_of_somebody_s_is_run_where_nobody_else_serves_the_ledger(site: Site) -> None:
+    file = site.folder / "own.py"
+    file.write_text("def same(job):\n    return job['input']\n")
+    async with site.running("a", f"local:{file}:same") as running:
+        await running.ended.wait()
+    assert running.error is None
+    assert running.summary is not None
+    assert running.summary.jobs["succeeded"] == JOBS
+    assert site.sent == []
+
+
 async def test_a_function_of_somebody_s_is_not_run_where_others_serve_the_ledger(site: Site) -> None:
     file = site.folder / "own.py"
     file.write_text("def same(job):\n    return job['input']\n")

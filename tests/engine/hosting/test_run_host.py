@@ -174,6 +174,18 @@ async def test_a_function_of_another_process_is_held(tmp_path: Path) -> None:
         assert "is a function that only a process of its own can run" in ((await served(p, run)).outcome or "")
 
 
+async def test_one_that_is_held_is_cancelled_all_the_same_and_held_no_more(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing()) as p:
+        await p.begin()
+        run = await taken_in(p.ledger, "two", 5, url=LOCAL, endpoint="local:/x/f.py:f")
+        await served(p, run)
+        assert (await asked(p, Action.CANCEL, run=run)).outcome
+        await anyio.sleep(60)
+        counts = await p.ledger.runs.counts(run)
+        assert (counts["cancelled"], counts["queued"]) == (5, 0)
+        assert run not in p.engine.runs.unservable
+
+
 async def test_who_asks_for_what_is_not_there_is_refused(tmp_path: Path) -> None:
     async with process(tmp_path / "db", completing()) as p:
         await p.begin()

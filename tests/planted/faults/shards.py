@@ -18,6 +18,20 @@ KNOWN_BEFORE = f"{HOST}::test_jobs_are_sent_to_where_they_may_be_though_that_was
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a function is run by no process that shares a ledger",
+        path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.check_reach",
+        old="if run.id in self.own_runs and run.service_url == LOCAL:",
+        new="if False:",
+        tests=(f"{RUN_SHARE}::test_a_function_of_somebody_s_is_run_where_nobody_else_serves_the_ledger",),
+    ),
+    Fault(
+        name="what cannot be served is never cancelled",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.__init__",
+        old="lambda run: run in endpoints.homes.endpoints or run in runs.unservable",
+        new="lambda run: run in endpoints.homes.endpoints",
+        tests=(f"{HOST}::test_one_that_is_held_is_cancelled_all_the_same_and_held_no_more",),
+    ),
+    Fault(
         name="pods end with the engine that hands their shard over",
         path="orchestrator/engine/engine.py::Engine.working",
         old="if not (self.groups.are_succeeded or is_deposed):",
