@@ -103,6 +103,13 @@ class Ledger:
         """Who works on the ledger now, as text for people, or at the endpoint of that number; None if nobody does."""
         return await self._access.waited(partial(self._site.holder, endpoint))
 
+    async def holder_or_next(self) -> str | None:
+        """The same of the whole ledger; where its owner has just died, one that takes its place within seconds."""
+        held_by, server = await self.holder(), self._site.inspection
+        if held_by is None and server is not None:
+            held_by = await self._access.waited(server.next_holder)
+        return held_by
+
     async def servers(self) -> Mapping[int, int]:
         """See `ServerInspection.servers`; nobody shares a file."""
         server = self._site.inspection

@@ -7,6 +7,7 @@ import anyio
 import msgspec
 
 from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
+from orchestrator.core.ownership.beat_watch import Beat, BeatWatch
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, who_and_since
@@ -15,6 +16,7 @@ from orchestrator.ledger.administration.server_inspection import ServerInspectio
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, StoppedProcess
 from orchestrator.settings.addresses.ledger_address import LedgerAddress
 from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
+from orchestrator.units import SECOND_US
 
 ENDED_S_MAX: Final = 2 * IN_FLIGHT_S_MAX
 """So long its end is waited for: what is in flight may take half of it."""
@@ -28,6 +30,9 @@ class ProcessEnd(msgspec.Struct, frozen=True, kw_only=True):
     process: str
     ended: bool
     """Whether nothing of it is left. Else it was asked, and has not ended yet."""
+
+    was_gone: bool = False
+    """Whether it was dead already: it neither beats nor has a connection."""
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,12 +98,15 @@ async def _stop_several(
             number: await ledger.commands.ask(Action.STOP_PROCESS, argument=StoppedProcess(number), asked=asked)
             for number in chosen
         }
-    left = await _left(server, chosen, within_s)
+    left, gone = await _left(server, chosen, within_s)
     answers = {number: await ledger.commands.one(command) for number, command in commands.items()}
     refused = next((each for each in answers.values() if each.is_refused and each.code != OF_ANOTHER.code), None)
     if refused is not None and left:
         raise UsageError(f"{', '.join(chosen[number] for number in left)}: {refused.outcome}")
-    ends = tuple(ProcessEnd(process=process, ended=number not in left) for number, process in chosen.items())
+    ends = tuple(
+        ProcessEnd(process=process, ended=number not in left, was_gone=number in gone)
+        for number, process in chosen.items()
+    )
     first = next(iter(answers.values()))
     return Stopped(
         ledger=str(ledger.address),
@@ -110,16 +118,26 @@ async def _stop_several(
     )
 
 
-async def _left(server: ServerInspection, chosen: Collection[int], within_s: float) -> list[int]:
-    """Those of these processes that are there still after that time."""
-    left = list(chosen)
+async def _left(
+    server: ServerInspection, chosen: Collection[int], within_s: float
+) -> tuple[Collection[int], Collection[int]]:
+    """Those of these processes that are there still after that time, and those that are known to be dead: nobody may be
+    there who would declare them so.
+    """
+    left, gone, watch = set(chosen), set[int](), BeatWatch()
     with anyio.move_on_after(within_s):
         while left:
-            present = (await server.processes()).names
-            left = [number for number in left if number in present]
+            present = await server.processes()
+            now = round(anyio.current_time() * SECOND_US)
+            watch.saw((Beat(*beat) for beat in present.beats), now)
+            connected = {
+                number for each, (number, _) in zip(present.processes, present.beats, strict=True) if each.is_connected
+            }
+            gone |= left & {beat.process for beat in watch.silent(now)} - connected
+            left &= present.names.keys() - gone
             if left:
                 await anyio.sleep(LOOK_S)
-    return left
+    return left, gone
 
 
 def _named(name: str, processes: Mapping[int, str], ledger: str) -> Mapping[int, str]:

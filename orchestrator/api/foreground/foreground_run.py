@@ -301,6 +301,7 @@ class Foreground:
             wall_s=self._wall_s(),
             interrupted=self._is_interrupted(),
             is_beside=self._host.engine is None,
+            goes_on=self._goes_on_elsewhere,
         )
         return self._files.named_in(summary)
 

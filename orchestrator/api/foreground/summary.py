@@ -28,17 +28,24 @@ _NOTHING_SENT = MeterReading(endpoint_id=0, operation=Operation.RUN, used=0, all
 
 
 async def ledger_summary(
-    ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool, is_beside: bool = False
+    ledger: Ledger,
+    standing: ServedRun,
+    *,
+    wall_s: float,
+    interrupted: bool,
+    is_beside: bool = False,
+    goes_on: bool = False,
 ) -> Summary:
     """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds.
-    `is_beside`: another process served it, which has its pods to end.
+    `is_beside`: another process served it, which has its pods to end. `goes_on`: another one collects what is at the
+    service.
     """
     run = standing.run
     if is_beside and not interrupted:
         await pods_ended(ledger, run)
     counts = await ledger.runs.counts(run=run.id)
     margins = await ledger.jobs.margins.of(run=run.id)
-    safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
+    safe_s = None if goes_on else await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
     summary = _summary_of(counts, margins, standing, safe_offline_s=safe_s, wall_s=wall_s, interrupted=interrupted)
     said = {each.endpoint: each for each in standing.of_run.members}
     members = [

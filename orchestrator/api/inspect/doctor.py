@@ -111,7 +111,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     """What the ledger says of its runs, or of one, or of those at one endpoint. Raises `UsageError` where there is no
     such run.
     """
-    held_by, now = await ledger.holder(), ledger.now()
+    held_by, now = await ledger.holder_or_next(), ledger.now()
     only = None if name is None else await run_named(ledger, name)
     seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
     runs = [run for run in seen.runs if run.accepted and endpoint in (None, run.endpoint)]

@@ -44,7 +44,7 @@ async def names(ledger: LedgerAddress) -> list[str]:
 async def status(ledger: LedgerAddress) -> list[RunStatus]:
     """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
     async with read_ledger(ledger) as opened:
-        return await runs_now(opened, await opened.holder())
+        return await runs_now(opened, await opened.holder_or_next())
 
 
 async def latest(ledger: LedgerAddress, most: int | None) -> RunsShown:
@@ -54,7 +54,7 @@ async def latest(ledger: LedgerAddress, most: int | None) -> RunsShown:
     Raises `UsageError` where there is no ledger.
     """
     async with read_ledger(ledger) as opened:
-        held_by = await opened.holder()
+        held_by = await opened.holder_or_next()
         among = None if most is None else await opened.runs.most_wanted(most)
         runs = await runs_now(opened, held_by, among=among)
         number, jobs = await opened.runs.totals()
@@ -86,7 +86,7 @@ async def show(ledger: LedgerAddress, name: str | None) -> RunStatus:
     """The run `name`, or the only one. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
-        [found] = await runs_now(opened, await opened.holder(), among=[run.id])
+        [found] = await runs_now(opened, await opened.holder_or_next(), among=[run.id])
         return found
 
 

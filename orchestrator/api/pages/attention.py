@@ -26,7 +26,7 @@ RUNS_MAX: Final = 200
 async def needs_of(ledger: LedgerAddress) -> tuple[NeedLine, ...]:
     """What needs a person, of the ledger at that path. Raises `UsageError` where there is none."""
     async with read_ledger(ledger) as opened:
-        return tuple(map(need_line, await needs_now(opened, await opened.holder())))
+        return tuple(map(need_line, await needs_now(opened, await opened.holder_or_next())))
 
 
 async def needs_now(

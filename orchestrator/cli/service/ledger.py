@@ -182,7 +182,7 @@ def _told(found: "Stopped") -> Iterator[str]:
         yield _end(found.was, has_ended=found.ended, has_answered=found.outcome is not None) + went_on
         return
     for each in found.processes:
-        yield _end(each.process, has_ended=each.ended)
+        yield f"{each.process} was gone already" if each.was_gone else _end(each.process, has_ended=each.ended)
     if went_on:
         yield f"{found.holder} goes on with {found.ledger}"
 

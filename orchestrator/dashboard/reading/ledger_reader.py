@@ -92,7 +92,7 @@ class LedgerReader:
         """Who works on it, as text; None where nobody does, or it does not tell."""
         try:
             async with self._used() as ledger:
-                return await ledger.holder()
+                return await ledger.holder_or_next()
         except OrchestratorError:
             return None
 

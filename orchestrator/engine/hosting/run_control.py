@@ -61,16 +61,14 @@ class RunController:
         asked = await self.ledger.runs.asked()
         await self.brakes.follow()
         before, self._asked = self._asked, asked
-        others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
-        for run in others:
+        others = [run for run in before.keys() | self._asked if before.get(run) != self._asked.get(run)]
+        for run in sorted(await self.ledger.runs.not_ended([run for run in others if self.is_served(run)])):
             self._tell(run, (self._asked.get(run) or before[run]).name)
         if others:
             self.changed()
 
     def _tell(self, run: int, name: str) -> None:
         controls = self.controls(run)
-        if not self.is_served(run):
-            return  # another process tells
         if controls.cancel:
             self.warn(f"{name} is cancelled: nothing more is sent, and what is at the service is cancelled there")
         elif controls.pause:

@@ -13,6 +13,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger.administration import server_facts
 from orchestrator.ledger.administration.present_processes import PresentProcesses, present_processes
 from orchestrator.ledger.database import LedgerDatabase
+from orchestrator.ledger.holder_text import since_then
 from orchestrator.ledger.processes.processes import ProcessKind, statement_of
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 from orchestrator.views.ledger_server import ServerFacts
@@ -20,6 +21,12 @@ from orchestrator.views.ledger_server import ServerFacts
 _SERVERS: Final = text(
     statement_of(
         f"SELECT id, beat FROM processes WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}}"  # noqa: S608  ours
+    )
+)
+_NEXT: Final = text(
+    statement_of(
+        "SELECT name, began_at FROM processes"  # noqa: S608  ours
+        f" WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}} ORDER BY id LIMIT 1"
     )
 )
 
@@ -72,6 +79,11 @@ class ServerInspection:
         their own, by their numbers. They may have nothing yet; one whose beat stands still may be dead.
         """
         return {row.id: row.beat for row in await self.database.asked(_SERVERS, None, Result.all)}
+
+    async def next_holder(self) -> str | None:
+        """One of them, as text for people; None where there is none."""
+        row = await self.database.asked(_NEXT, None, Result.first)
+        return None if row is None else since_then(row.name, row.began_at)
 
     async def processes(self) -> PresentProcesses:
         """The processes that work on the ledger, or stand by."""

@@ -145,6 +145,16 @@ async def test_it_goes_on_itself_once_nobody_serves_any_more(site: Site) -> None
     assert site.service.paid == 40
 
 
+async def test_who_leaves_one_that_others_serve_is_told_nothing_of_results_that_expire(site: Site) -> None:
+    async with site.serving("s"), site.running("a", ONE, jobs=40) as running:
+        await site.until_sent(5)
+        running.stop.set()
+        await running.ended.wait()
+        assert running.summary is not None
+        assert (running.summary.interrupted, running.summary.safe_offline_s) == (True, None)
+        assert running.summary.jobs.get("succeeded", 0) < 40
+
+
 async def test_who_stops_it_hands_over_what_it_has_and_whoever_wants_to_hear_of_it_is_told(site: Site) -> None:
     async with site.running("a", ONE, jobs=40, notify=TOLD) as running:
         await site.until_sent(5)
@@ -277,8 +287,9 @@ async def test_who_comes_back_to_the_ledger_before_who_serves_it_waits_for_that_
 async def test_a_function_of_somebody_s_is_run_where_nobody_else_serves_the_ledger(site: Site) -> None:
     file = site.folder / "own.py"
     file.write_text("def same(job):\n    return job['input']\n")
-    async with site.running("a", f"local:{file}:same") as running:
-        await running.ended.wait()
+    with anyio.fail_after(PATIENCE_S):
+        async with site.running("a", f"local:{file}:same") as running:
+            await running.ended.wait()
     assert running.error is None
     assert running.summary is not None
     assert running.summary.jobs["succeeded"] == JOBS

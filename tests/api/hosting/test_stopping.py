@@ -3,13 +3,14 @@
 import anyio
 import pytest
 
-from orchestrator.api.admin.process_stop import stop
+from orchestrator.api.admin.process_stop import ProcessEnd, stop
 from orchestrator.api.hosting.host import host_of
 from orchestrator.api.hosting.shared_host import serve_shared
 from orchestrator.api.hosting.shared_ledger import SharedLedger
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.commands.command_types import OF_ANOTHER
 from orchestrator.ledger.postgres.connection import LineBounds
+from orchestrator.ledger.postgres.process_mark import connection_name
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import ProcessName
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
@@ -58,6 +59,22 @@ async def test_what_was_asked_of_those_that_are_dead_ends_none_that_comes_later(
             stopped = await stop(parse_ledger_url(site.url), None, site.dependencies("people"))
             assert (stopped.ended, stopped.outcome) == (True, "it stops")
     driver.terminate()
+
+
+async def test_one_that_is_dead_has_ended_and_one_that_is_frozen_has_not(site: Site) -> None:
+    dead, frozen = ProcessName("a dead one", " #d"), ProcessName("a frozen one", " #f")
+    is_told = {"application_name": connection_name(frozen.name, frozen.mark)}
+    drivers = [await waited_for(site.url)(settings, LineBounds()) for settings in ({}, is_told)]
+    for driver, name in zip(drivers, (dead, frozen), strict=True):
+        await joins(driver, name)
+    ledger, people = parse_ledger_url(site.url), site.dependencies("people")
+    stopped = await stop(ledger, dead.name, people)
+    assert stopped.processes == (ProcessEnd(process=dead.name, ended=True, was_gone=True),)
+    stopped = await stop(ledger, None, people)
+    assert [(each.ended, each.was_gone) for each in stopped.processes] == [(True, True), (False, False)]
+    assert not stopped.ended
+    for driver in drivers:
+        driver.terminate()
 
 
 @pytest.mark.slow

@@ -71,6 +71,15 @@ async def test_a_run_that_was_cancelled_while_nobody_worked_on_it_is_not_begun(t
         assert await p.counts() == {"cancelled": 5}
 
 
+async def test_of_one_that_had_ended_before_nothing_is_told_whoever_comes_to_serve_its_endpoint(tmp_path: Path) -> None:
+    for cancelled in (5, 0):
+        async with process(tmp_path / "db", Scripted(), jobs=cancelled) as p:
+            await obeyed(p.ledger, Action.CANCEL, run=1)
+            await p.begin()
+            await p.finish()
+            assert any("is cancelled: nothing more is sent" in warning for warning in p.warnings) is bool(cancelled)
+
+
 @pytest.mark.parametrize("settings", [RunSettings(), RunSettings(on_uncertain=OnUncertain.HOLD)])
 async def test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew(
     tmp_path: Path, settings: RunSettings

@@ -8,7 +8,9 @@ import anyio.lowlevel
 import pytest
 from sqlalchemy import text
 
+from orchestrator.clock import SystemClock
 from orchestrator.errors import DeposedError, LedgerBusyError
+from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.ledger.processes.leases import Leases
 from orchestrator.ledger.processes.processes import ProcessName
@@ -139,6 +141,27 @@ async def test_of_several_each_is_told_by_the_endpoints_that_it_has_and_the_keep
         assert owners.of(99) is None
     for driver in drivers:
         await driver.close()
+
+
+async def test_where_its_owner_has_died_whoever_stands_by_is_told(url: str) -> None:
+    names = [ProcessName(f"process {each} on {each}", f" #0000000{each}") for each in (1, 2)]
+    owner, follows = [
+        await plain_connections(url)({"application_name": f"orchestrator{each.mark}"}, LineBounds()) for each in names
+    ]
+    number = await joins(owner, names[0])
+    await Leases(owner).sighting()
+    await Leases(owner).take(number, [0])
+    await joins(follows, names[1])
+    async with site_at(url) as site:
+        ledger = Ledger(site, SystemClock())
+        assert str(await ledger.holder_or_next()).startswith("process 1 on 1 since 20")
+        await owner.close()
+        while await ledger.holder() is not None:
+            await anyio.lowlevel.checkpoint()  # the server has yet to notice
+        assert str(await ledger.holder_or_next()).startswith("process 2 on 2 since 20")
+        await follows.close()
+        while await ledger.holder_or_next() is not None:
+            await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.slow

@@ -4,6 +4,38 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="who takes over tells of all runs that ended long ago",
+        path="orchestrator/engine/hosting/run_control.py::RunController.follow",
+        old="sorted(await self.ledger.runs.not_ended([run for run in others if self.is_served(run)]))",
+        new="sorted(run for run in others if self.is_served(run))",
+        tests=(
+            "tests/engine/hosting/test_run_control.py::test_of_one_that_had_ended_before_nothing_is_told_whoever_comes_to_serve_its_endpoint",
+        ),
+    ),
+    Fault(
+        name="who leaves a run to others is told that its results expire",
+        path="orchestrator/api/foreground/summary.py::ledger_summary",
+        old="None if goes_on else await",
+        new="await",
+        tests=(
+            "tests/api/hosting/test_run_share.py::test_who_leaves_one_that_others_serve_is_told_nothing_of_results_that_expire",
+        ),
+    ),
+    Fault(
+        name="a dead process is waited for until it ends",
+        path="orchestrator/api/admin/process_stop.py::_left",
+        old="left &= present.names.keys() - gone",
+        new="left &= present.names.keys()",
+        tests=("tests/api/hosting/test_stopping.py::test_one_that_is_dead_has_ended_and_one_that_is_frozen_has_not",),
+    ),
+    Fault(
+        name="between two owners nobody is said to be there",
+        path="orchestrator/ledger/ledger.py::Ledger.holder_or_next",
+        old="if held_by is None and server is not None:",
+        new="if False:",
+        tests=("tests/ledger/processes/test_server_site.py::test_where_its_owner_has_died_whoever_stands_by_is_told",),
+    ),
+    Fault(
         name="a file that was exported by a filter is to hold every job",
         path="orchestrator/api/outcomes/verify.py::verify",
         old="chosen = filter_of(told.where, now=told.at) if told.where else None",
