@@ -69,7 +69,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def _table(heading: str, settings: Iterable[Setting[Any]]) -> str:
-    return "\n".join([f"| {heading} | Meaning | Default |", "|---|---|---|", *map(_row, settings)])
+    once = dict.fromkeys(map(_row, settings))  # several parts of what is configured may have the same one
+    return "\n".join([f"| {heading} | Meaning | Default |", "|---|---|---|", *once])
 
 
 def _row(setting: Setting[Any]) -> str:

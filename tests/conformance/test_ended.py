@@ -81,7 +81,7 @@ async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(o
                 await took(ledger, job, *path, at_s=10 * job)
         assert [job for job, _ in heard] == [2, 1, 3]
         assert [round(at_s - began_s) for _, at_s in heard] == [0, 10, 20]
-        assert await ledger.runs.has_ended(run.id)
+        assert await ledger.runs.ended([run.id])
 
 
 async def test_the_finished_ones_of_some_jobs_come_by_their_numbers_and_in_pages(open_file: OpenLedger) -> None:

@@ -141,7 +141,7 @@ async def ended_jobs(
     upto = after
     async with aclosing(ledger.reports.feed.changes()) as changes:
         async for _ in changes:
-            is_over = not follow or await ledger.runs.has_ended(run)
+            is_over = not follow or bool(await ledger.runs.ended([run]))
             async for place, row in ended_since(ledger, run, rows, after=upto, inputs=inputs):
                 upto = place
                 if row is not None:

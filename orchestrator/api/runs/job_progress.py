@@ -51,7 +51,7 @@ async def follow(
         if news := [job for job in found.jobs if now[job.custom_id] != shown.get(job.custom_id)]:
             show(msgspec.structs.replace(found, jobs=news))
         shown = now
-        if await ledger.runs.has_ended(run.id):
+        if await ledger.runs.ended([run.id]):
             return
         with anyio.move_on_after(LOOK_S):
             await stop.wait()

@@ -177,8 +177,8 @@ def status_text(
     said = [streams.shown(_remark(run)) for run in runs]
     if shown.more:
         said.append(f"{_more(shown)}; all of them: orchestrator status --all")
-    if held_by := next((run.held_by for run in runs if run.held_by), None):
-        said.append(f"{held_by} is working on this ledger")
+    if held_by := list(dict.fromkeys(run.held_by for run in runs if run.held_by)):
+        said.append(f"{'; '.join(held_by)} {'is' if len(held_by) == 1 else 'are'} working on this ledger")
     elif shown.last_process is not None and not all(map(_is_finished, runs)):
         said.append(streams.shown(_last(shown.last_process)))
     if shown.untold:

@@ -146,5 +146,7 @@ def show_copied(copied: "LedgerCopied", *, as_json: bool) -> None:
             f" {counted(copied.rows['jobs'], 'job')}, {counted(sum(copied.rows.values()), 'row')} in all, and compared."
             " It goes on there, and is used no more here"
         )
+        if "://" in copied.copied_to:
+            streams.say(f"what roles need to work with it: orchestrator ledger init {copied.copied_to}")
     for path in copied.beside:
         streams.say(f"copied along, for this machine: {path}")

@@ -61,9 +61,11 @@ class RunController:
         asked = await self.ledger.runs.asked()
         await self.brakes.follow()
         before, self._asked = self._asked, asked
-        others = [run for run in before.keys() | self._asked if before.get(run) != self._asked.get(run)]
-        for run in sorted(await self.ledger.runs.not_ended([run for run in others if self.is_served(run)])):
-            self._tell(run, (self._asked.get(run) or before[run]).name)
+        others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
+        ended = await self.ledger.runs.ended(others) if others else ()
+        for run in others:
+            if self.is_served(run) and run not in ended:  # else another process tells, or it is no news
+                self._tell(run, (self._asked.get(run) or before[run]).name)
         if others:
             self.changed()
 

@@ -230,7 +230,7 @@ class RunHost:
         """Tries those again that could not be served, and forgets those that were cancelled meanwhile."""
         for number in tuple(self.runs.unservable):
             run = await self._run(number)
-            if self.control.controls(number).cancel and await self.ledger.runs.has_ended(number):
+            if self.control.controls(number).cancel and await self.ledger.runs.ended([number]):
                 self.runs.release(number)
             elif run is not None and number in self.runs.unservable and await self.serve(run) is None:
                 self.say(f"{run.name} can be served now: it goes on")

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Mapping
 
 from orchestrator.errors import LedgerUnavailableError, StorageError
-from orchestrator.ledger.postgres.server_access import disregarded_passwords
+from orchestrator.ledger.postgres.server_access import disregarded_passwords, has_password
 from orchestrator.ledger.postgres.server_errors import ADVICE, PASSES
 from orchestrator.settings.addresses.ledger_address import LedgerHost, LedgerUrl
 
@@ -15,6 +15,7 @@ _TLS = "where it has no TLS, and nobody can listen on the way to it, add ?sslmod
 _POOLER = "a pooler seems to stand between: name the server itself"
 PROTOCOL_VIOLATION = "08P01"
 NOT_LET_IN = "28"
+WRONG = "28P01"
 
 
 def cannot_connect(url: LedgerUrl, errors: Mapping[LedgerHost, Exception]) -> StorageError:
@@ -82,4 +83,7 @@ def _advice_by_code(code: str) -> str | None:
         return _POOLER
     if code.startswith(NOT_LET_IN) and (file := disregarded_passwords(os.environ)) is not None:
         return f"others may read the passwords in {file}, so it is not asked: chmod 600 {file}"
-    return ADVICE.get(code) or ADVICE.get(code[:2])
+    advice = ADVICE.get(code) or ADVICE.get(code[:2])
+    if code == WRONG and not has_password(os.environ):
+        return f"{advice}; no password is given here: set PGPASSWORD, or name a file of passwords in PGPASSFILE"
+    return advice

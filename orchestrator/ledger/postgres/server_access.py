@@ -57,11 +57,20 @@ def _proof(url: LedgerUrl, environ: Mapping[str, str]) -> dict[str, Any]:
     return {"ssl": context}
 
 
+def has_password(environ: Mapping[str, str]) -> bool:
+    """Whether the driver finds a password, or a file in which one may be."""
+    return "PGPASSWORD" in environ or _password_file(environ).exists()
+
+
 def disregarded_passwords(environ: Mapping[str, str]) -> Path | None:
     """The file of passwords that the driver passes over, since others may read it; None where there is none such."""
-    file = Path(environ.get("PGPASSFILE") or "~/.pgpass").expanduser()
+    file = _password_file(environ)
     try:
         mode = file.stat().st_mode
     except OSError:
         return None
     return file if mode & (stat.S_IRWXG | stat.S_IRWXO) and "PGPASSWORD" not in environ else None
+
+
+def _password_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("PGPASSFILE") or "~/.pgpass").expanduser()

@@ -27,7 +27,7 @@ ADVICE: Final = {
     "25006": "it can only be read: a standby, or a role or database that is set so; name the primary",
     "40001": "others wrote at the same time; try again later",
     "40P01": "others wrote at the same time; try again later",
-    "42501": "grant the role what it lacks",
+    "42501": "log in as a role that may, or grant this one what it lacks",
     "55000": "name that one with <setting ledger>",  # of ours alone: see `write_stops.py`
     LOCK_REFUSED: "another process holds the ledger for long; look for it in pg_stat_activity",
 }

@@ -123,7 +123,7 @@ _OUTSTANDING_OF: Final = (
     .group_by(jobs.c.run_id, jobs.c.endpoint_id)
 )
 
-_NOT_ENDED: Final = select(runs.c.id).where(runs.c.id.in_(IN_BATCH), (runs.c.intake_accepted == 0) | HAS_UNFINISHED)
+_ENDED: Final = select(runs.c.id).where(runs.c.id.in_(IN_BATCH), runs.c.intake_accepted > 0, ~HAS_UNFINISHED)
 _NOT_TAKEN: Final = (State.QUEUED, State.FAILED, State.CANCELLED)
 _MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
     select(literal_column("1"))
@@ -260,14 +260,9 @@ class Runs(Repository):
         """
         return await run_take_back(transaction.connection, run, even_if_cancelling=True)
 
-    async def has_ended(self, run: int) -> bool:
-        """Whether `run` was taken in, and each of its jobs has its outcome."""
-        ended = select(runs.c.intake_accepted > 0, ~HAS_UNFINISHED).where(runs.c.id == run)
-        return any(row[0] and row[1] for row in await self._access.rows(ended))
-
-    async def not_ended(self, among: Collection[int]) -> set[int]:
-        """Those of these runs of which that cannot be said."""
-        return {row[0] for row in await self._access.rows(_NOT_ENDED, batch_of(among))} if among else set()
+    async def ended(self, among: Collection[int]) -> set[int]:
+        """Those of these runs that were taken in, and of which each job has its outcome."""
+        return {row[0] for row in await self._access.rows(_ENDED, batch_of(among))}
 
     async def is_gone(self, run: int) -> bool:
         """Whether `run` was deleted, or is being deleted: it has counts, and nothing of it is accepted."""

@@ -62,8 +62,9 @@ def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
 
 def retired_error(ledger: LedgerAddress | str, copied_to: str) -> LedgerRetiredError:
     """What is to be told of it."""
+    role = ", by the role that works on it" if "://" in copied_to else ""
     error = LedgerRetiredError(
-        f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>"
+        f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>{role}"
     )
     error.copied_to = copied_to
     return error

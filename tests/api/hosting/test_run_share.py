@@ -146,13 +146,16 @@ async def test_it_goes_on_itself_once_nobody_serves_any_more(site: Site) -> None
 
 
 async def test_who_leaves_one_that_others_serve_is_told_nothing_of_results_that_expire(site: Site) -> None:
-    async with site.serving("s"), site.running("a", ONE, jobs=40) as running:
-        await site.until_sent(5)
+    async with site.serving("s"), site.running("a", ONE, jobs=80) as running:
+        with anyio.fail_after(PATIENCE_S):
+            while not any("is handed to" in line for line in running.heard.lines):  # noqa: ASYNC110  nobody tells
+                await anyio.sleep(0.1)
+        await anyio.sleep(0.2)
         running.stop.set()
         await running.ended.wait()
         assert running.summary is not None
         assert (running.summary.interrupted, running.summary.safe_offline_s) == (True, None)
-        assert running.summary.jobs.get("succeeded", 0) < 40
+        assert running.summary.jobs.get("succeeded", 0) < 80
 
 
 async def test_who_stops_it_hands_over_what_it_has_and_whoever_wants_to_hear_of_it_is_told(site: Site) -> None:

@@ -65,6 +65,12 @@ def test_status_shows_each_run() -> None:
     ]
 
 
+def test_status_names_all_who_work_on_the_ledger_of_several() -> None:
+    one, two = (msgspec.structs.replace(run_status(queued=1), held_by=f"process {n} on {n}") for n in (1, 2))
+    last = status_text(shown(one, two, one), width=80, colours=False).splitlines()[-1]
+    assert last.rstrip() == "process 1 on 1; process 2 on 2 are working on this ledger"
+
+
 @pytest.mark.parametrize(
     ("by", "told"),
     [

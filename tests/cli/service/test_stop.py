@@ -42,3 +42,8 @@ def test_of_several_each_is_told_whether_it_has_ended() -> None:
     exit_code, text = said(Stopped(ledger="l", was="process 7", ended=False, processes=(one, left)))
     assert (exit_code, text.count("has ended\n")) == (4, 1)
     assert "process 8 has not ended yet; it was asked to end, and will once it can." in text
+    gone = ProcessEnd(process="process 9", ended=True, was_gone=True)
+    assert said(Stopped(ledger="l", was="process 9", ended=True, processes=(gone,))) == (
+        0,
+        "process 9 was gone already\n",
+    )

@@ -303,7 +303,7 @@ async def test_of_runs_that_are_over_nothing_more_is_said(tmp_path: Path) -> Non
         assert set(p.engine.report(lately=True).runs) == {1, 2}
         await p.finish()
         await anyio.sleep(90)
-        assert await p.ledger.runs.has_ended(1)
+        assert await p.ledger.runs.ended([1])
         assert set(p.engine.report(lately=True).runs) == set()
 
 

@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from orchestrator.api.admin.ledger_admin import ledger_compact
+from orchestrator.api.admin.ledger_copy import ledger_copy
 from orchestrator.api.admin.ledger_init import ledger_init
 from orchestrator.api.inspect.processes import processes
 from orchestrator.api.inspect.status import status
@@ -183,13 +184,26 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> No
             facts = await ledger.server.facts() if ledger.server is not None else None
         assert facts is not None
         assert facts.role.endswith("_reader_user")
-        with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
+        with pytest.raises(
+            StorageError,
+            match=r"permission denied for table .*; log in as a role that may, or grant this one what it lacks",
+        ):
             await control(readers, "night", ControlAction.PAUSE)
         async with aclosing(site_of(readers)) as site:
-            with pytest.raises(StorageError, match=r"permission denied for table .*; grant the role what it lacks"):
+            with pytest.raises(
+                StorageError,
+                match=r"permission denied for table .*; log in as a role that may, or grant this one what it lacks",
+            ):
                 async with site.holding(now=0, doing="orchestrator tick"):
                     pass
     assert len(lines) > 0
+
+
+async def test_who_may_not_retire_a_ledger_is_refused_before_anything_is_copied(server: Server, tmp_path: Path) -> None:
+    async with server.role("engine") as engines:
+        with pytest.raises(UsageError, match=f"which the role .*_engine_user may not do; .* as {server.owner}$"):
+            await ledger_copy(engines, tmp_path / "back.db")
+    assert not [each async for each in anyio.Path(tmp_path).iterdir()]
 
 
 @pytest.mark.slow

@@ -259,4 +259,9 @@ async def test_a_password_in_a_file_is_given_to_the_server_alone(
         open_to_others = await said_to(f"postgresql://me@{there}/d?sslmode=disable")
         assert open_to_others.endswith(f"others may read the passwords in {file}, so it is not asked: chmod 600 {file}")
         assert b"hunter2" not in given
+        file.unlink()
+        assert "no password is given here: set PGPASSWORD" in await said_to(
+            f"postgresql://me@{there}/d?sslmode=disable"
+        )
+    assert "no password is given" not in told + open_to_others
     assert "hunter2" not in told + open_to_others

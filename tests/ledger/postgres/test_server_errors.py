@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
             asyncpg.ReadOnlySQLTransactionError("read-only"),
             "it can only be read: a standby, or a role or database that",
         ),
-        (asyncpg.InsufficientPrivilegeError("denied"), "grant the role what it lacks"),
+        (asyncpg.InsufficientPrivilegeError("denied"), "log in as a role that may, or grant this one what it lacks"),
         (asyncpg.LockNotAvailableError("timeout"), "another process holds the ledger for long; look for it in"),
         (asyncpg.DataCorruptedError("invalid page"), "the server may be damaged; look into its log"),
     ],

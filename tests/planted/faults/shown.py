@@ -6,8 +6,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who takes over tells of all runs that ended long ago",
         path="orchestrator/engine/hosting/run_control.py::RunController.follow",
-        old="sorted(await self.ledger.runs.not_ended([run for run in others if self.is_served(run)]))",
-        new="sorted(run for run in others if self.is_served(run))",
+        old=" and run not in ended",
+        new="",
         tests=(
             "tests/engine/hosting/test_run_control.py::test_of_one_that_had_ended_before_nothing_is_told_whoever_comes_to_serve_its_endpoint",
         ),

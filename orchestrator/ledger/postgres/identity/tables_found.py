@@ -50,7 +50,7 @@ async def version_found(database: ServerDatabase, url: LedgerUrl) -> str | None:
         )
     if not found.may_create:
         raise UsageError(
-            f"{url}: there is no ledger here, and the role {found.role} may not make one; give it the right to (GRANT"
-            f" CREATE ON SCHEMA {url.schema} TO {found.role})"
+            f"{url}: there is no ledger here, and the role {found.role} may not make one; have the role make it that"
+            f" is to own it, or let this one (GRANT CREATE ON SCHEMA {url.schema} TO {found.role})"
         )
     return None
