@@ -125,10 +125,13 @@ class Engine:
         self.groups.stop()
 
     async def reach(self, run: Run) -> None:
-        """Works at the endpoint where `run` is from now on. Raises `UsageError` where it cannot be used."""
+        """Works at the endpoint where `run` is from now on. Raises `UsageError` where it cannot be used.
+
+        Another engine may have worked there, and left what is of runs that are new to this one.
+        """
         await self.endpoints.reach(run)
         if self._is_collecting and self.endpoints.fresh:
-            await self._begin_endpoints()
+            await (self._begin_endpoints() if self.scope.is_everything else self.learn())
 
     async def collect(self) -> Recovered:
         """Begins to collect for what was taken on, and for every other run whose service can be reached: with the first
@@ -152,7 +155,8 @@ class Engine:
             try:
                 await self.endpoints.reach(run)
             except UsageError as error:  # another engine may have that endpoint
-                self.host.hold(run, error)
+                if run.id not in self.runs.sessions:
+                    self.host.hold(run, error)
         return await self._begin_endpoints()
 
     async def _begin_endpoints(self) -> Recovered:

@@ -1,5 +1,6 @@
 """A process that has several engines on one ledger, each with a scope of its own, and the service that they know."""
 
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
@@ -18,6 +19,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.process.engine_process import EngineProcess, open_process
 from orchestrator.engine.runtime.scope import Scope
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claims import SLOTS
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.addresses.ledger_address import parse_ledger_url
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -36,6 +38,8 @@ ONE, OTHER = "one", "other"
 PATIENCE_S = 3_600.0
 HOOK = "https://hooks.example/T0/path"
 """Where people are told, as `env:HOOK` says."""
+
+_SLOTS = itertools.cycle(range(SLOTS))
 
 
 class Workplace:
@@ -139,6 +143,7 @@ async def another(
     )
     connection = ConnectionSettings(serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None)
     async with open_process(parse_ledger_url(server) if server else path, connection, dependencies, heard) as process:
+        process.ledger.jobs.claims.slot = next(_SLOTS)  # nobody joins the others here, and gets one
         yield Workplace(process, service, clock, heard)
 
 

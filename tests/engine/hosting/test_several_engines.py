@@ -114,6 +114,21 @@ async def test_the_keepers_engine_does_not_wait_until_that_is_cleared(tmp_path: 
             assert await w.ledger.runs.named("left") is not None
 
 
+async def test_what_was_left_at_an_endpoint_that_comes_to_an_engine_at_work_is_collected_by_it(tmp_path: Path) -> None:
+    async with workplace(tmp_path / "l.db") as w:
+        first, other = await w.a_run(ONE), await w.a_run(OTHER)
+        async with w.at_work(other):
+            await w.until(other, State.SUCCEEDED, 1)
+        left = await w.count(other, State.OUTSTANDING)
+        done = await w.count(other, State.SUCCEEDED)
+        assert left > 0
+        async with w.at_work(first) as engine:
+            engine.scope.add([other.endpoint_id])
+            await engine.reach(await w.ledger.runs.at_endpoint(first, OTHER))
+            await w.until(other, State.SUCCEEDED, done + left)
+            assert not engine.runs.unservable
+
+
 async def begin_intake(path: Path, w: Workplace) -> None:
     """By a process that dies."""
     async with another(path, w.service, w.clock) as dead:

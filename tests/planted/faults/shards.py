@@ -18,6 +18,15 @@ KNOWN_BEFORE = f"{HOST}::test_jobs_are_sent_to_where_they_may_be_though_that_was
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="an endpoint that comes to an engine at work brings nothing of the runs that others served there",
+        path="orchestrator/engine/engine.py::Engine.reach",
+        old="self._begin_endpoints() if self.scope.is_everything else self.learn()",
+        new="self._begin_endpoints()",
+        tests=(
+            "tests/engine/hosting/test_several_engines.py::test_what_was_left_at_an_endpoint_that_comes_to_an_engine_at_work_is_collected_by_it",
+        ),
+    ),
+    Fault(
         name="a function is run by no process that shares a ledger",
         path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.check_reach",
         old="if run.id in self.own_runs and run.service_url == LOCAL:",
