@@ -104,7 +104,7 @@ class Ledger:
         return await self._access.waited(partial(self._site.holder, endpoint))
 
     async def holder_or_next(self) -> str | None:
-        """The same of the whole ledger; where its owner has just died, one that takes its place within seconds."""
+        """The same of the whole ledger; where its owner has just died, one that is there to take its place."""
         held_by, server = await self.holder(), self._site.inspection
         if held_by is None and server is not None:
             held_by = await self._access.waited(server.next_holder)

@@ -160,7 +160,7 @@ async def ledger_compact(ledger: LedgerAddress, dependencies: Dependencies | Non
         given.lock(ledger, now=given.clock.now(), doing="ledger compact"),
     ):
         if opened.server is not None:
-            await opened.server.check_owner()
+            await opened.server.check_owner("write them anew")
         before = await opened.reports.audit.file_bytes()
         await opened.reports.upkeep.compact()
         return Compacted(ledger=str(ledger), bytes_before=before, bytes_after=await opened.reports.audit.file_bytes())

@@ -98,13 +98,13 @@ async def _stop_several(
             number: await ledger.commands.ask(Action.STOP_PROCESS, argument=StoppedProcess(number), asked=asked)
             for number in chosen
         }
-    left, gone = await _left(server, chosen, within_s)
+    left, were_gone = await _left(server, chosen, within_s)
     answers = {number: await ledger.commands.one(command) for number, command in commands.items()}
     refused = next((each for each in answers.values() if each.is_refused and each.code != OF_ANOTHER.code), None)
     if refused is not None and left:
         raise UsageError(f"{', '.join(chosen[number] for number in left)}: {refused.outcome}")
     ends = tuple(
-        ProcessEnd(process=process, ended=number not in left, was_gone=number in gone)
+        ProcessEnd(process=process, ended=number not in left, was_gone=number in were_gone)
         for number, process in chosen.items()
     )
     first = next(iter(answers.values()))
@@ -121,23 +121,30 @@ async def _stop_several(
 async def _left(
     server: ServerInspection, chosen: Collection[int], within_s: float
 ) -> tuple[Collection[int], Collection[int]]:
-    """Those of these processes that are there still after that time, and those that are known to be dead: nobody may be
-    there who would declare them so.
+    """Those of these processes that are there still after that time, and those that were dead before they were asked:
+    nobody may be there who would declare them so.
     """
-    left, gone, watch = set(chosen), set[int](), BeatWatch()
+    left, dead, were_gone, watch, first = list(chosen), set[int](), set[int](), BeatWatch(), dict[int, int]()
     with anyio.move_on_after(within_s):
         while left:
-            present = await server.processes()
-            now = round(anyio.current_time() * SECOND_US)
+            asked_at, present = _now(), await server.processes()
+            now, beats = _now(), dict(present.beats)
+            first = first or beats
+            if now - asked_at > SECOND_US:  # nobody could beat, perhaps
+                watch = BeatWatch()
             watch.saw((Beat(*beat) for beat in present.beats), now)
-            connected = {
-                number for each, (number, _) in zip(present.processes, present.beats, strict=True) if each.is_connected
-            }
-            gone |= left & {beat.process for beat in watch.silent(now)} - connected
-            left &= present.names.keys() - gone
+            connected = {number for number, each in zip(beats, present.processes, strict=True) if each.is_connected}
+            silent = [beat for beat in watch.silent(now) if beat.process not in connected]
+            dead |= {beat.process for beat in silent}
+            were_gone |= {beat.process for beat in silent if beat.number == first.get(beat.process)}
+            left = [number for number in left if number in beats and number not in dead]
             if left:
                 await anyio.sleep(LOOK_S)
-    return left, gone
+    return left, were_gone
+
+
+def _now() -> int:
+    return round(anyio.current_time() * SECOND_US)
 
 
 def _named(name: str, processes: Mapping[int, str], ledger: str) -> Mapping[int, str]:

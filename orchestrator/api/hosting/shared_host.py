@@ -59,7 +59,7 @@ async def serve_shared(
         except (StorageError, BaseExceptionGroup) as error:
             match leading(error):
                 case DeposedError() as cause if owner is None or not owner.is_refused:
-                    host.console.warn(f"{cause} until it has joined again, as one that takes what others leave")
+                    host.console.warn(f"{cause} until it has joined again")
                 case LedgerUnavailableError() as cause if is_patient and not has_joined:
                     if not is_told:
                         host.console.warn(

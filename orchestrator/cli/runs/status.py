@@ -173,11 +173,13 @@ def status_text(
     """
     from rich.text import Text
 
+    from orchestrator.ledger.holder_text import who_and_since
+
     runs = shown.runs
     said = [streams.shown(_remark(run)) for run in runs]
     if shown.more:
         said.append(f"{_more(shown)}; all of them: orchestrator status --all")
-    if held_by := list(dict.fromkeys(run.held_by for run in runs if run.held_by)):
+    if held_by := list({who_and_since(run.held_by)[0]: run.held_by for run in runs if run.held_by}.values()):
         said.append(f"{'; '.join(held_by)} {'is' if len(held_by) == 1 else 'are'} working on this ledger")
     elif shown.last_process is not None and not all(map(_is_finished, runs)):
         said.append(streams.shown(_last(shown.last_process)))

@@ -60,12 +60,9 @@ def shard_duties(
 def shards_to_begin(mine: Collection[int], pairs: Collection[Pair], at_work: Collection[int]) -> list[int]:
     """Those of the shards that are `mine` whose engines are to begin.
 
-    What has come to be one is not begun apart once both are ours: it would end at once. Where another process has the
-    other half, ours is served meanwhile, as it is where it was at work already: a run that uses both waits, and nobody
-    else does. None begins while one ends whose shard has become part of another one: they could be at the same places.
+    What has come to be one is not begun apart: the runs that use both would be known in part to two engines. Nor does
+    any begin while one ends whose shard has become part of another one: they could be at the same endpoints.
     """
-    held = set(mine)
-    if not held.issuperset(at_work):
+    if not set(mine).issuperset(at_work):
         return []
-    joined = {number for pair in pairs if held.issuperset(pair) for number in pair}
-    return sorted(held - set(at_work) - joined)
+    return sorted(set(mine) - set(at_work) - {number for pair in pairs for number in pair})

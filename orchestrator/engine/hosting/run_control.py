@@ -40,6 +40,7 @@ class RunController:
     owed: Subscribers
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
     _asked: dict[int, ControlledRun] = field(init=False, default_factory=dict)
+    _following: anyio.Lock = field(init=False, default_factory=anyio.Lock)
 
     def controls(self, run: int) -> RunControls:
         """What is asked of `run`."""
@@ -58,16 +59,18 @@ class RunController:
 
     async def follow(self) -> None:
         """Looks what is asked now."""
-        asked = await self.ledger.runs.asked()
-        await self.brakes.follow()
-        before, self._asked = self._asked, asked
-        others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
-        ended = await self.ledger.runs.ended(others) if others else ()
-        for run in others:
-            if self.is_served(run) and run not in ended:  # else another process tells, or it is no news
-                self._tell(run, (self._asked.get(run) or before[run]).name)
-        if others:
-            self.changed()
+        async with self._following:
+            asked = await self.ledger.runs.asked()
+            await self.brakes.follow()
+            before = self._asked
+            others = [run for run in sorted(before.keys() | asked) if before.get(run) != asked.get(run)]
+            ended = await self.ledger.runs.ended(others) if others else ()
+            self._asked = asked
+            for run in others:
+                if self.is_served(run) and run not in ended:  # else another process tells, or it is no news
+                    self._tell(run, (asked.get(run) or before[run]).name)
+            if others:
+                self.changed()
 
     def _tell(self, run: int, name: str) -> None:
         controls = self.controls(run)

@@ -76,9 +76,9 @@ class ServiceRegistry:
 
     def check_reach(self, run: Run) -> None:
         """Raises `UsageError` where no process but another one can serve `run`."""
-        if run.id in self.own_runs and run.service_url == LOCAL:
-            return
         if run.service_url == LOCAL:
+            if run.id in self.own_runs:
+                return
             raise UsageError(
                 f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"
             )

@@ -9,7 +9,6 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateSchema
 
-from orchestrator.errors import UsageError
 from orchestrator.settings.addresses.ledger_address import LedgerUrl
 
 _EVERYWHERE: Final = "pg_catalog"
@@ -17,11 +16,6 @@ _EVERYWHERE: Final = "pg_catalog"
 
 _SCHEMA_OID: Final = text("SELECT to_regnamespace(quote_ident(:name))::oid::bigint")
 _OWNER: Final = text("SELECT tableowner FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'jobs'")
-
-_MAY_RETIRE: Final = text(
-    "SELECT tableowner, current_user AS role, pg_has_role(tableowner, 'USAGE') AS may_retire FROM pg_tables"
-    " WHERE schemaname = current_schema() AND tablename = 'jobs'"
-)
 
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -35,16 +29,6 @@ async def make_schema(connection: AsyncConnection, name: str) -> None:
     """Makes a schema, if it is not there."""
     if (await connection.execute(_SCHEMA_OID, {"name": name})).scalar() is None:
         await connection.execute(CreateSchema(name))
-
-
-async def refuse_to_retire(view: AsyncConnection, url: LedgerUrl) -> None:
-    """Raises `UsageError` where our role may not retire the ledger in `view`, that at `url`: tables are changed."""
-    found = (await view.execute(_MAY_RETIRE)).one()
-    if not found.may_retire:
-        raise UsageError(
-            f"{url}: a ledger is retired where it was copied from, which the role {found.role} may not do; give the"
-            f" same command as {found.tableowner}"
-        )
 
 
 async def grants(view: AsyncConnection, url: LedgerUrl) -> Mapping[str, tuple[str, ...]]:

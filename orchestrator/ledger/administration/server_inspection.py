@@ -62,12 +62,13 @@ class ServerInspection:
                 f" <setting ledger={replace(self.address, user=owner)}>"
             )
 
-    async def check_owner(self) -> None:
-        """Raises `UsageError` where our role may not write the tables anew."""
+    async def check_owner(self, to: str) -> None:
+        """Raises `UsageError` where our role may not do with the tables what only their owner may, as the text `to`
+        says.
+        """
         if (owner := await self._other_owner()) is not None:
             raise UsageError(
-                f"{self.address}: its tables belong to {owner}, who alone may write them anew; give this command as"
-                " that role"
+                f"{self.address}: its tables belong to {owner}, who alone may {to}; give this command as that role"
             )
 
     async def _other_owner(self) -> str | None:

@@ -17,7 +17,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.errors import LedgerRetiredError, OrchestratorError, StorageError, UsageError, leading
-from orchestrator.ledger.administration.roles import refuse_to_retire
 from orchestrator.ledger.database import Company
 from orchestrator.ledger.opening import no_ledger
 from orchestrator.ledger.schema.job_tables import commands, heartbeats, intakes, jobs, metadata, runs
@@ -75,9 +74,8 @@ async def copy_ledger(
     """
     async with AsyncExitStack() as held:
         is_retired, is_new = await _is_retired(source, to=target), await _is_new(target)
-        if isinstance(source.address, LedgerUrl) and not is_retired:
-            async with source.database.reading() as view:
-                await refuse_to_retire(view, source.address)
+        if source.inspection is not None and not is_retired:
+            await source.inspection.check_owner("retire them, as a copy does")
         for site in (target,) if is_retired else (source, target):
             await held.enter_async_context(site.holding(now=clock.now(), doing=_DOING))
         await target.migrate()

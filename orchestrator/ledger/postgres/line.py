@@ -27,6 +27,9 @@ REFUSED_S_MAX: Final = 60.0
 role yet. Whoever owns something finds out earlier that it is for good, and ends in order: see `RefusalWatch`.
 """
 
+APART_S_MAX: Final = 30.0
+"""A refusal that is longer after another one is a new one: whoever waits tries more often."""
+
 STATEMENTS_KEPT: Final = 500
 """Statements that a connection has prepared; more than the ledger has."""
 
@@ -42,7 +45,7 @@ class Line:
         self._tries: set[anyio.CancelScope] = set()
         self._tried_s = math.inf
         self._was_let_in = False
-        self._refused_since_s: float | None = None
+        self._refused_since_s = self._refused_at_s = -math.inf
         self.away: LedgerUnavailableError | None = None
         """Why the server could not be reached when that was tried last; None where it could."""
 
@@ -92,14 +95,15 @@ class Line:
             yield
         except StorageError as error:
             if type(error) is not StorageError or not self._was_let_in:
+                self._refused_at_s = -math.inf
                 raise
-            now_s = anyio.current_time()
-            if self._refused_since_s is None:
-                self._refused_since_s = now_s
-            if now_s - self._refused_since_s >= REFUSED_S_MAX:
+            before_s, self._refused_at_s = self._refused_at_s, anyio.current_time()
+            if self._refused_at_s - before_s > APART_S_MAX:
+                self._refused_since_s = self._refused_at_s
+            if self._refused_at_s - self._refused_since_s >= REFUSED_S_MAX:
                 raise
             raise LedgerUnavailableError(error.message) from error
-        self._was_let_in, self._refused_since_s = True, None
+        self._was_let_in, self._refused_at_s = True, -math.inf
 
     async def is_lost(self, driver: Driver, error: BaseException) -> bool:
         """Whether there is no server at the other end any more, after an `error`. Where there is, the transaction is

@@ -59,18 +59,23 @@ def _proof(url: LedgerUrl, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def has_password(environ: Mapping[str, str]) -> bool:
     """Whether the driver finds a password, or a file in which one may be."""
-    return "PGPASSWORD" in environ or _password_file(environ).exists()
+    return "PGPASSWORD" in environ or _mode_of(_password_file(environ)) is not None
 
 
 def disregarded_passwords(environ: Mapping[str, str]) -> Path | None:
     """The file of passwords that the driver passes over, since others may read it; None where there is none such."""
     file = _password_file(environ)
-    try:
-        mode = file.stat().st_mode
-    except OSError:
-        return None
-    return file if mode & (stat.S_IRWXG | stat.S_IRWXO) and "PGPASSWORD" not in environ else None
+    is_open_to_others = (_mode_of(file) or 0) & (stat.S_IRWXG | stat.S_IRWXO)
+    return file if is_open_to_others and "PGPASSWORD" not in environ else None
 
 
 def _password_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("PGPASSFILE") or "~/.pgpass").expanduser()
+
+
+def _mode_of(file: Path) -> int | None:
+    """Who may do what with it; None where there is none, or we may not look."""
+    try:
+        return file.stat().st_mode
+    except OSError:
+        return None

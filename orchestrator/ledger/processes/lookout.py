@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from orchestrator.core.ownership.beat_watch import BeatWatch
+from orchestrator.ledger.postgres.server_errors import LOCK_REFUSED
 from orchestrator.ledger.processes.leases import LedgerSighting
 from orchestrator.ledger.processes.owners_line import OwnersLine
 from orchestrator.ledger.processes.processes import Process
@@ -47,14 +48,16 @@ class Lookout:
         return await self._seen() if silent else seen
 
     async def _declare_dead(self, silent: Process) -> None:
-        """Whoever is to be next does not wait for this one: it may be the one that holds this one's row, frozen in the
-        midst of the same.
+        """Whoever is to be next does not wait for this one's row: it may be the one that holds it, frozen in the midst
+        of the same.
         """
         try:
             async with self._line.asking() as asked:
                 if await asked.processes.declare_dead(silent):
                     log.warning("%s beats no more, and has nothing any more", silent.text)
-        except Exception as error:  # noqa: BLE001  what the driver raises for a lost line is as varied as its moments
+        except Exception as error:
+            if getattr(error, "sqlstate", None) != LOCK_REFUSED:
+                raise
             log.info("%s beats no more, and cannot be declared dead yet: %s", silent.text, error)
 
     def _has_gone_back(self, process: Process) -> bool:

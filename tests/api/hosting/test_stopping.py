@@ -73,6 +73,15 @@ async def test_one_that_is_dead_has_ended_and_one_that_is_frozen_has_not(site: S
     stopped = await stop(ledger, None, people)
     assert [(each.ended, each.was_gone) for each in stopped.processes] == [(True, True), (False, False)]
     assert not stopped.ended
+
+    async def beat_once() -> None:
+        await anyio.sleep(1)
+        await drivers[0].execute("UPDATE processes SET beat = beat + 1 WHERE mark = $1", dead.mark)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(beat_once)
+        stopped = await stop(ledger, dead.name, people)
+    assert stopped.processes == (ProcessEnd(process=dead.name, ended=True),), "it has died since it was asked"
     for driver in drivers:
         driver.terminate()
 

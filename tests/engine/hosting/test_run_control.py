@@ -80,6 +80,27 @@ async def test_of_one_that_had_ended_before_nothing_is_told_whoever_comes_to_ser
             assert any("is cancelled: nothing more is sent" in warning for warning in p.warnings) is bool(cancelled)
 
 
+async def test_what_is_asked_and_taken_back_is_told_once_each_whoever_looks_at_the_same_time(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), status=lambda asked: says("IN_PROGRESS", asked.remote_id))
+    async with process(tmp_path / "db", transport, jobs=5) as p:
+        await p.begin()
+
+        async def follow() -> None:
+            while not is_obeyed.is_set():
+                await p.engine.host.control.follow()
+            await p.engine.host.control.follow()
+
+        for action in (Action.PAUSE, Action.CONTINUE):
+            is_obeyed = anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(follow)
+                await obeyed(p.ledger, action, run=p.run.id)
+                is_obeyed.set()
+        assert len([warning for warning in p.warnings if "is paused" in warning]) == 1
+        assert len([warning for warning in p.warnings if warning.endswith("continues")]) == 1
+
+
 @pytest.mark.parametrize("settings", [RunSettings(), RunSettings(on_uncertain=OnUncertain.HOLD)])
 async def test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew(
     tmp_path: Path, settings: RunSettings

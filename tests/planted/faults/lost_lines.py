@@ -31,7 +31,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a role that is refused for good is waited for",
         path="orchestrator/ledger/postgres/line.py::Line._let_in",
-        old="if now_s - self._refused_since_s >= REFUSED_S_MAX:",
+        old="if self._refused_at_s - self._refused_since_s >= REFUSED_S_MAX:",
         new="if False:",
         tests=(
             "tests/ledger/processes/test_refusal_watch.py::test_who_was_let_in_and_is_refused_takes_that_for_a_server_that_is_away_but_not_for_ever",

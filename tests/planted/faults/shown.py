@@ -4,6 +4,15 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="two who look at once tell of what was asked twice",
+        path="orchestrator/engine/hosting/run_control.py::RunController.follow",
+        old="async with self._following:",
+        new="if True:",
+        tests=(
+            "tests/engine/hosting/test_run_control.py::test_what_is_asked_and_taken_back_is_told_once_each_whoever_looks_at_the_same_time",
+        ),
+    ),
+    Fault(
         name="who takes over tells of all runs that ended long ago",
         path="orchestrator/engine/hosting/run_control.py::RunController.follow",
         old=" and run not in ended",
@@ -24,8 +33,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a dead process is waited for until it ends",
         path="orchestrator/api/admin/process_stop.py::_left",
-        old="left &= present.names.keys() - gone",
-        new="left &= present.names.keys()",
+        old=" and number not in dead]",
+        new="]",
         tests=("tests/api/hosting/test_stopping.py::test_one_that_is_dead_has_ended_and_one_that_is_frozen_has_not",),
     ),
     Fault(
