@@ -429,7 +429,10 @@ async def is_in_a_transaction(address: LedgerAddress) -> bool:
     """Whether anybody is who writes there, or lets a server wait."""
     if isinstance(address, LedgerUrl):
         driver = await driver_of(address)
-        found = await driver.fetchval("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'")
+        found = await driver.fetchval(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+        )
         await driver.close()
         return bool(found)
     with closing(sqlite3.connect(address, timeout=0, isolation_level=None)) as file:
