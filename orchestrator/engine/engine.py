@@ -155,7 +155,7 @@ class Engine:
             try:
                 await self.endpoints.reach(run)
             except UsageError as error:  # another engine may have that endpoint
-                if run.id not in self.runs.sessions:
+                if run.id not in self.runs.sessions:  # else it is served where it was
                     self.host.hold(run, error)
         return await self._begin_endpoints()
 

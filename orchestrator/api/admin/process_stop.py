@@ -124,7 +124,7 @@ async def _left(
     """Those of these processes that are there still after that time, and those that were dead before they were asked:
     nobody may be there who would declare them so.
     """
-    left, dead, were_gone, watch, first = list(chosen), set[int](), set[int](), BeatWatch(), dict[int, int]()
+    left, were_gone, watch, first = list(chosen), set[int](), BeatWatch(), dict[int, int]()
     with anyio.move_on_after(within_s):
         while left:
             asked_at, present = _now(), await server.processes()
@@ -134,9 +134,8 @@ async def _left(
                 watch = BeatWatch()
             watch.saw((Beat(*beat) for beat in present.beats), now)
             connected = {number for number, each in zip(beats, present.processes, strict=True) if each.is_connected}
-            silent = [beat for beat in watch.silent(now) if beat.process not in connected]
-            dead |= {beat.process for beat in silent}
-            were_gone |= {beat.process for beat in silent if beat.number == first.get(beat.process)}
+            dead = dict(beat for beat in watch.silent(now) if beat.process not in connected)
+            were_gone |= {number for number, beat in dead.items() if beat == first.get(number)}
             left = [number for number in left if number in beats and number not in dead]
             if left:
                 await anyio.sleep(LOOK_S)

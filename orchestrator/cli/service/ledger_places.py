@@ -11,6 +11,7 @@ import typer
 from orchestrator.cli.framework.flags import option
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
+from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_flags
@@ -146,7 +147,7 @@ def show_copied(copied: "LedgerCopied", *, as_json: bool) -> None:
             f" {counted(copied.rows['jobs'], 'job')}, {counted(sum(copied.rows.values()), 'row')} in all, and compared."
             " It goes on there, and is used no more here"
         )
-        if "://" in copied.copied_to:
+        if is_object_url(copied.copied_to):
             streams.say(f"what roles need to work with it: orchestrator ledger init {copied.copied_to}")
     for path in copied.beside:
         streams.say(f"copied along, for this machine: {path}")

@@ -20,13 +20,8 @@ from orchestrator.views.ledger_server import ServerFacts
 
 _SERVERS: Final = text(
     statement_of(
-        f"SELECT id, beat FROM processes WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}}"  # noqa: S608  ours
-    )
-)
-_NEXT: Final = text(
-    statement_of(
-        "SELECT name, began_at FROM processes"  # noqa: S608  ours
-        f" WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}} ORDER BY id LIMIT 1"
+        "SELECT id, beat, name, began_at FROM processes"  # noqa: S608  ours
+        f" WHERE is_alone <> {ProcessKind.FOR_RUN:d} AND {{is_connected}} ORDER BY id"
     )
 )
 
@@ -83,7 +78,7 @@ class ServerInspection:
 
     async def next_holder(self) -> str | None:
         """One of them, as text for people; None where there is none."""
-        row = await self.database.asked(_NEXT, None, Result.first)
+        row = await self.database.asked(_SERVERS, None, Result.first)
         return None if row is None else since_then(row.name, row.began_at)
 
     async def processes(self) -> PresentProcesses:

@@ -15,7 +15,7 @@ _TLS = "where it has no TLS, and nobody can listen on the way to it, add ?sslmod
 _POOLER = "a pooler seems to stand between: name the server itself"
 PROTOCOL_VIOLATION = "08P01"
 NOT_LET_IN = "28"
-WRONG = "28P01"
+NOT_PROVEN = "28P01"
 
 
 def cannot_connect(url: LedgerUrl, errors: Mapping[LedgerHost, Exception]) -> StorageError:
@@ -84,6 +84,6 @@ def _advice_by_code(code: str) -> str | None:
     if code.startswith(NOT_LET_IN) and (file := disregarded_passwords(os.environ)) is not None:
         return f"others may read the passwords in {file}, so it is not asked: chmod 600 {file}"
     advice = ADVICE.get(code) or ADVICE.get(code[:2])
-    if code == WRONG and not has_password(os.environ):
+    if code == NOT_PROVEN and not has_password(os.environ):
         return f"{advice}; no password is given here: set PGPASSWORD, or name a file of passwords in PGPASSFILE"
     return advice

@@ -91,6 +91,7 @@ class Line:
 
     @contextmanager
     def _let_in(self) -> Iterator[None]:
+        """What is refused in the block is raised as by a server that is away, where it may pass."""
         try:
             yield
         except StorageError as error:

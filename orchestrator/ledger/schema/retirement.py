@@ -11,6 +11,7 @@ from sqlalchemy import INTEGER, TEXT, Column, MetaData, Table, insert, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.schema import CreateTable, DropTable
 
+from orchestrator.core.text.object_urls import is_object_url
 from orchestrator.errors import LedgerRetiredError, LedgerVersionError
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.write_stops import WriteStop
@@ -62,7 +63,7 @@ def refuse_unknown(name: LedgerAddress | str, found: str | None) -> None:
 
 def retired_error(ledger: LedgerAddress | str, copied_to: str) -> LedgerRetiredError:
     """What is to be told of it."""
-    role = ", by the role that works on it" if "://" in copied_to else ""
+    role = ", by the role that works on it" if is_object_url(copied_to) else ""
     error = LedgerRetiredError(
         f"{ledger}: this ledger was copied to {copied_to}, and goes on there; name that one with <setting ledger>{role}"
     )

@@ -184,16 +184,11 @@ async def test_who_only_reads_sees_all_and_changes_nothing(server: Server) -> No
             facts = await ledger.server.facts() if ledger.server is not None else None
         assert facts is not None
         assert facts.role.endswith("_reader_user")
-        with pytest.raises(
-            StorageError,
-            match=r"permission denied for table .*; log in as a role that may, or grant this one what it lacks",
-        ):
+        refused = r"permission denied for table .*; log in as a role that may, or grant this one what it lacks"
+        with pytest.raises(StorageError, match=refused):
             await control(readers, "night", ControlAction.PAUSE)
         async with aclosing(site_of(readers)) as site:
-            with pytest.raises(
-                StorageError,
-                match=r"permission denied for table .*; log in as a role that may, or grant this one what it lacks",
-            ):
+            with pytest.raises(StorageError, match=refused):
                 async with site.holding(now=0, doing="orchestrator tick"):
                     pass
     assert len(lines) > 0
