@@ -30,7 +30,7 @@ async def backfills_list(
     """Those of all pipelines, or of that one. Raises `UsageError` where there is no ledger, or no such pipeline."""
     async with looking_at(ledger, dependencies) as opened:
         of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
-        return await backfill_lines(opened, await opened.holder(), pipeline=of)
+        return await backfill_lines(opened, await opened.holder_or_next(), pipeline=of)
 
 
 async def backfill_lines(

@@ -56,7 +56,7 @@ async def flow_show(ledger: LedgerAddress, name: str, dependencies: Dependencies
     async with looking_at(ledger, dependencies) as opened:
         flow = await flow_named(opened, name)
         stages = await opened.flows.stages([flow.id])
-        return await flow_of_runs(opened, flow, stages, await stage_runs(opened, await opened.holder(), stages))
+        return await flow_of_runs(opened, flow, stages, await stage_runs(opened, await opened.holder_or_next(), stages))
 
 
 async def stage_runs(ledger: Ledger, held_by: str | None, stages: Sequence[StageRow]) -> Mapping[int, RunStatus]:

@@ -130,7 +130,7 @@ async def schedules_check(
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:
         chosen = await opened.flows.pipelines.all() if name is None else [await pipeline_named(opened, name)]
-        held_by = await opened.holder()
+        held_by = await opened.holder_or_next()
         return [
             ScheduleTrouble(pipeline=state.name, kind=kind, text=with_its_ledger(text, ledger))
             for state in await pipeline_states(opened, chosen)

@@ -45,7 +45,7 @@ async def messages_list(
 ) -> MessagePage:
     """The same of the ledger at that path."""
     async with beside(ledger, dependencies) as opened:
-        return await message_page(opened, await opened.holder(), most=most, waiting=waiting)
+        return await message_page(opened, await opened.holder_or_next(), most=most, waiting=waiting)
 
 
 async def _targets(ledger: Ledger) -> tuple[TargetLine, ...]:

@@ -138,7 +138,7 @@ class Orchestrator(PipelineCalls):
     async def status(self) -> list[RunStatus]:
         """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""
         session = self._open_session
-        return await runs_now(session.ledger, await session.ledger.holder())
+        return await runs_now(session.ledger, await session.ledger.holder_or_next())
 
     async def map(
         self,

@@ -1,7 +1,8 @@
-"""Tables on standard output, as wide as the terminal. What the service says cannot move the cursor of the user's
-terminal.
+"""Tables on standard output, as wide as the terminal, or in a pipe as they need to be. What the service says cannot
+move the cursor of the user's terminal.
 """
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,9 @@ REMARK_CELLS: Final = 40
 
 GAP: Final = 2
 """Between two columns of a table of names."""
+
+UNBROKEN: Final = 10_000
+"""So many columns has what is no terminal, unless `COLUMNS` says otherwise: names can be found there, and pasted."""
 
 _BETWEEN_WORDS: Final = re.compile(r"[-_./: ]+")
 _INDENT: Final = re.compile(r" *(?:\d+\. +)?")
@@ -147,6 +151,8 @@ def folded(name: str, width: int) -> Iterator[str]:
 
 def screen_width() -> int:
     """How many columns the terminal has, as far as somebody says."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return UNBROKEN
     from rich.console import Console
 
     return Console(file=StringIO()).width
@@ -205,7 +211,11 @@ def drawn(*parts: "RenderableType", width: int | None = None, colours: bool | No
     can_draw = streams.can_draw(sys.stdout) if colours is None else colours
     out = StringIO()
     console = Console(
-        file=out, width=width, force_terminal=can_draw, color_system="auto" if can_draw else None, highlight=False
+        file=out,
+        width=screen_width() if width is None else width,
+        force_terminal=can_draw,
+        color_system="auto" if can_draw else None,
+        highlight=False,
     )
     for part in parts:
         console.print(part)

@@ -108,13 +108,22 @@ def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
     else:
         yield "size", f"{_size(found.file_bytes)}, of {_size(found.server.database_bytes)} of its database"
         yield from _server_lines(found.server)
-    yield "worked on by", found.holder or "nobody"
-    for each in found.at_work:
-        yield "", f"{each.process} since {second(each.since)}, heard of at {second(each.reported_at)} (UTC)"
+    yield "worked on by", "\n".join(_at_work(found)) or "nobody"
     yield "rows", ""
     sizes = {} if found.server is None else {each.table: each for each in found.server.tables}
     for table, n in found.rows.items():
         yield f"  {table}", f"{n:,}{_room(sizes[table]) if table in sizes else ''}"
+
+
+def _at_work(found: "LedgerInfo") -> Iterator[str]:
+    """Each process once: who holds the ledger may say more of itself there than in its beats."""
+    said_at = {each.process: f", heard of at {second(each.reported_at)}" for each in found.at_work}
+    if (holder := found.holder) is not None:
+        of_holder = next((each for each in said_at if f"{holder} ".startswith(f"{each} ")), "")
+        yield holder + said_at.pop(of_holder, "")
+    for each in found.at_work:
+        if each.process in said_at:
+            yield f"{each.process} since {second(each.since)} UTC{said_at[each.process]}"
 
 
 def _server_lines(server: "ServerFacts") -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ async def read_report(
 ) -> ReportContent:
     """The report of the run or flow `name` of the ledger at that path. Raises `UsageError`."""
     async with read_ledger(ledger, clock=clock, connect=connect) as opened:
-        return await report_content(opened, await opened.holder(), name, shows=shows)
+        return await report_content(opened, await opened.holder_or_next(), name, shows=shows)
 
 
 def write_report(report: ReportContent, ledger: LedgerAddress, zone: tzinfo, output: Path) -> WrittenReport:

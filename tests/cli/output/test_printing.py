@@ -19,6 +19,7 @@ from orchestrator.cli.output.live_display import Display
 from orchestrator.cli.service import api_output
 from orchestrator.client.jobs.service_answers import JsonAnswer
 from orchestrator.core.jobs.lifecycle import State
+from tests.cli.command_line import shown
 from tests.cli.samples import snapshot
 
 
@@ -90,7 +91,7 @@ def test_without_a_terminal_there_are_none(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "written"),
     [
         ("a\x1b[31mb", "a\\x1b[31mb"),
         ("one\ntwo", "one\ntwo"),
@@ -101,11 +102,11 @@ def test_without_a_terminal_there_are_none(capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_what_a_terminal_would_obey_or_not_show_is_written_out(
-    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+    text: str, written: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for say in (streams.say, streams.headline, streams.warn, streams.complain):
         say(text)
-    assert capsys.readouterr().err == f"{shown}\n{shown}\nwarning: {shown}\nerror: {shown}\n"
+    assert capsys.readouterr().err == f"{written}\n{written}\nwarning: {written}\nerror: {written}\n"
 
 
 def test_a_terminal_gets_long_lines_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +141,9 @@ class Terminal(TextIOWrapper):
 
     @property
     def text(self) -> str:
-        shown = self.buffer
-        assert isinstance(shown, BytesIO)
-        return shown.getvalue().decode()
+        buffer = self.buffer
+        assert isinstance(buffer, BytesIO)
+        return buffer.getvalue().decode()
 
 
 HOSTILE = "gnp.\u202eexe \x9b2J \x1b[31m"
@@ -174,6 +175,21 @@ def test_a_worker_s_words_neither_move_nor_hide_anything_in_any_view(put: Callab
     assert "\x1b[31m" not in screen.text
 
 
+def test_in_a_pipe_no_name_is_broken_and_no_remark_shortened_unless_columns_says_how_wide_it_is() -> None:
+    name, remark = "captions-" * 12, "one sentence that goes on " * 20
+
+    def put() -> None:
+        tables.put_parts(
+            tables.of_names("RUN", [name], [tables.Figures("JOBS", ["7"])], remarks=tables.Figures("WHY", [remark])),
+            tables.columns(("FLOW", "WHY"), [("f", remark)]),
+            tables.lines([("why", remark)]),
+        )
+
+    lines = shown(put).stdout.splitlines()
+    assert [len(lines), sum(remark.strip() in line for line in lines), sum(name in line for line in lines)] == [7, 3, 1]
+    assert max(map(len, shown(put, COLUMNS="60").stdout.splitlines())) <= 60
+
+
 def test_data_that_nobody_looks_at_is_as_it_came(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     streams.put_data(HOSTILE.encode())
     streams.flush()
@@ -184,6 +200,6 @@ def test_the_display_of_a_run_shows_what_is_hidden_in_a_sentence() -> None:
     screen = StringIO()
     moved = msgspec.structs.replace(snapshot(queued=3), run=HOSTILE, why_blocked=HOSTILE, finding=HOSTILE)
     Console(file=screen, width=120, color_system=None).print(Display(moved))
-    for shown in (screen.getvalue(), progress_text(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
-        assert "\\u202e" in shown
-        assert all(each.isprintable() or each == "\n" for each in shown)
+    for told in (screen.getvalue(), progress_text(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
+        assert "\\u202e" in told
+        assert all(each.isprintable() or each == "\n" for each in told)

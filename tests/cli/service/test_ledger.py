@@ -28,8 +28,11 @@ INFO = LedgerInfo(
     free_bytes=1 << 20,
     log_bytes=0,
     rows={"runs": 1, "jobs": 1_000_000},
-    holder="process 7 since noon",
-    at_work=(WorkingProcess(process="host 7", since=1_767_225_600_000_000, reported_at=1_767_225_660_000_000),),
+    holder="process 7 on a (serve) since 2026-01-01 00:00:00 UTC",
+    at_work=tuple(
+        WorkingProcess(process=process, since=1_767_225_600_000_000, reported_at=1_767_225_660_000_000)
+        for process in ("process 7 on a", "process 7 on ab")
+    ),
 )
 
 
@@ -42,9 +45,8 @@ def test_the_bare_noun_shows_the_figures() -> None:
         "schema        0007",
         "size          3.0 MiB, of which 1.0 MiB unused",
         "log           0.0 MiB",
-        "worked on by  process 7 since noon",
-        "              host 7 since 2026-01-01 00:00:00, heard of at 2026-01-01 00:01:00",
-        "              (UTC)",
+        "worked on by  process 7 on a (serve) since 2026-01-01 00:00:00 UTC, heard of at 2026-01-01 00:01:00",
+        "              process 7 on ab since 2026-01-01 00:00:00 UTC, heard of at 2026-01-01 00:01:00",
         "rows",
         "  runs        1",
         "  jobs        1,000,000",
@@ -68,13 +70,12 @@ def test_of_one_on_a_server_it_is_said_how_that_stands() -> None:
         oldest_snapshot=OldestSnapshot(holder="connection 7 of me (psql), idle in transaction", transactions=90_000),
     )
     found = shown(partial(show_info, msgspec.structs.replace(INFO, server=server), as_json=False)).stdout
-    assert found.splitlines()[2:8] == [
+    assert found.splitlines()[2:7] == [
         "size             3.0 MiB, of 9.0 MiB of its database",
         "server           PostgreSQL 18.6, as the role night_engine",
         "connections      5 of ours, 12 of 100 in all",
-        "a commit is      on its disk, synchronous_commit=on; 1 standby, none is waited",
-        "                 for",
-        "oldest snapshot  connection 7 of me (psql), idle in transaction: 90,000",
+        "a commit is      on its disk, synchronous_commit=on; 1 standby, none is waited for",
+        "oldest snapshot  connection 7 of me (psql), idle in transaction: 90,000 transactions ago",
     ]
     assert "  jobs           1,000,000   2.0 MiB and 1.0 MiB of indexes, 1,500 dead" in found
     alone = msgspec.structs.replace(server, is_synced=False, oldest_snapshot=None, synchronous_standbys="ANY 1 (a, b)")

@@ -45,6 +45,15 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/ledger/processes/test_server_site.py::test_where_its_owner_has_died_whoever_stands_by_is_told",),
     ),
     Fault(
+        name="in a pipe names are broken at 80 columns",
+        path="orchestrator/cli/output/tables.py::drawn",
+        old="width=screen_width() if width is None else width,",
+        new="width=width,",
+        tests=(
+            "tests/cli/output/test_printing.py::test_in_a_pipe_no_name_is_broken_and_no_remark_shortened_unless_columns_says_how_wide_it_is",
+        ),
+    ),
+    Fault(
         name="a file that was exported by a filter is to hold every job",
         path="orchestrator/api/outcomes/verify.py::verify",
         old="chosen = filter_of(told.where, now=told.at) if told.where else None",
