@@ -1,8 +1,8 @@
 """Rows that are called as the texts of a batch, found name by name: how each database is told so stands in its room."""
 
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import BindParameter, Column, ColumnElement, Select, and_, literal_column, select
+from sqlalchemy import BindParameter, Column, ColumnElement, Select, and_, literal_column, select, true
 from sqlalchemy.sql.visitors import InternalTraversal
 
 from orchestrator.ledger.statements import TEXTS, TEXTS_IN_BATCH
@@ -21,18 +21,30 @@ class NamedInBatch(ColumnElement[bool]):
         self.number = key
         self.meets = and_(group == given, name.in_(TEXTS_IN_BATCH))
         rows = key.table.alias("named").columns
-        first = select(rows[key.name], rows[name.name]).where(
-            rows[group.name] == given, rows[name.name] >= TEXTS.c.value
+        named = select(rows[key.name]).where(
+            rows[group.name] == given, rows[name.name].between(TEXTS.c.value, TEXTS.c.value)
         )
-        nearest = first.order_by(rows[name.name]).limit(literal_column("1")).lateral("nearest")
-        met = nearest.c[name.name] == TEXTS.c.value
-        self.numbers: Select[Any] = select(nearest.c[key.name]).select_from(TEXTS.join(nearest, met))
+        found = named.order_by(rows[name.name]).limit(literal_column("1")).lateral("found")
+        self.numbers: Select[Any] = select(found.c[key.name]).select_from(TEXTS.join(found, true()))
 
 
 def named_in_batch(key: Column[int], group: Column[int], given: BindParameter[int], name: Column[str]) -> NamedInBatch:
     """Whether a row is of the `given` group and is called as a text of the batch says; no two of a group are called so.
+    `BY_NAME` must have been executed in the same transaction.
 
     PostgreSQL is told for each name to go to its place in the index of both. Its planner believes that of a group of
-    which it has no statistics there are hardly any rows, and would go through all of them for each batch.
+    which it has no statistics there are hardly any rows, and would go through all of them for each name.
     """
     return NamedInBatch(key, group, given, name)
+
+
+class InOrderOfNames(ColumnElement[str]):
+    """What makes a database go by the index that has the order which a statement asks for."""
+
+    inherit_cache = True
+
+
+BY_NAME: Final = select(InOrderOfNames())
+"""To be executed before a question with `named_in_batch`. Nothing is sorted from then on, so that only the index of the
+names is left, which has their order; and what was found best when there were few rows is not kept.
+"""

@@ -71,6 +71,12 @@ def _named_in_batch(element: named_batches.NamedInBatch, compiler: SQLCompiler, 
     return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"
 
 
+@compiles(named_batches.InOrderOfNames, "postgresql")
+def _in_order_of_names(element: named_batches.InOrderOfNames, compiler: SQLCompiler, **kw: Any) -> str:  # noqa: ARG001
+    """Until the transaction ends."""
+    return "set_config('enable_sort', 'off', true) || set_config('plan_cache_mode', 'force_custom_plan', true)"
+
+
 @compiles(expressions.NotByKey, "postgresql")
 def _not_by_key(element: expressions.NotByKey, compiler: SQLCompiler, **kw: Any) -> str:
     """As the index has it (`tables.OWN_INDEXES`)."""

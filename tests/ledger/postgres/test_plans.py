@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 from sqlalchemy import event
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from orchestrator.core.filters.filter_parser import parse
 from orchestrator.core.jobs.lifecycle import State
@@ -16,7 +16,7 @@ from orchestrator.ledger.postgres.connection import LineBounds
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US, MIB
 from tests.factories import a_row
-from tests.ledger.ledgers import added
+from tests.ledger.ledgers import a_run, added
 from tests.postgres.ledgers import opened_on_server, waited_for
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -56,12 +56,6 @@ IN_LINE: Final = " AND ".join(
 )
 
 
-async def taken_in(ledger: Ledger) -> None:
-    """Rows of a run of which the server knows nothing yet."""
-    run = await ledger.runs.create(name="new", service_url="u", endpoint="e", source="-", settings=RunSettings())
-    await added(ledger, await ledger.runs.intakes.start(run), [a_row(1)])
-
-
 QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
     "claim": (f"{IN_LINE} AND ((id + 0) > '0'::bigint)", claim(Passed())),
     "claim behind others": (
@@ -75,9 +69,64 @@ QUESTIONS: Final[dict[str, tuple[str, Question]]] = {
         lambda ledger: ledger.jobs.in_state(State.OUTSTANDING, after=(100, 0), most=10),
     ),
     "by its custom_id": ("jobs_of_custom_id", lambda ledger: ledger.jobs.place(1, "77")),
-    "known ids of a new run": ("((run_id = '2'::bigint) AND (custom_id >=", taken_in),
     "in the order of its lines": ("jobs_in_line", in_order),
 }
+
+
+EXPLAIN: Final = "EXPLAIN"
+
+GROWN: Final = 3_000
+"""So many rows, of names so long, that the index of names is higher than that of lines: to go along the latter seems
+cheaper to who believes that a run has hardly any rows.
+"""
+LONG: Final = "n" * 200
+
+
+async def test_names_are_sought_in_their_index_in_a_run_that_has_grown_since_anybody_looked(url: str) -> None:
+    connect = waited_for(url)
+    async with opened_on_server(url) as ledger:
+        await a_run(ledger, 2)
+        server = await connect({}, LineBounds())
+        await server.execute("ANALYZE")
+        run = await ledger.runs.create(name="new", service_url="u", endpoint="e", source="-", settings=RunSettings())
+        intake = await ledger.runs.intakes.start(run)
+        with plans_of("payloads.digest") as found:
+            for begin in range(1, GROWN, 1_000):
+                await added(ledger, intake, [a_row(n, f"{LONG}-{n}") for n in range(begin, begin + 1_000)])
+            ledger.runs.intakes.pace.is_beside = lambda: True
+            await added(ledger, intake, [a_row(GROWN + 1, f"{LONG}-{GROWN + 1}")])
+        assert len(found) == GROWN / 1_000 + 1
+        for plan in found:
+            assert "jobs_of_custom_id" in plan, plan
+            assert "jobs_in_line" not in plan, plan
+            assert "Seq Scan on jobs" not in plan, plan
+        await server.close()
+
+
+async def test_what_was_removed_and_is_seen_by_others_still_is_not_gone_through(url: str) -> None:
+    async with opened_on_server(url) as ledger:
+        with plans_of("payloads.digest") as found:
+            await a_run(ledger, 2)
+        [plan] = found
+        assert "(custom_id >= (element.value)::text) AND (custom_id <= (element.value)::text)" in plan, plan
+
+
+async def test_a_writer_goes_by_indexes_also_where_there_are_hardly_any_rows(url: str) -> None:
+    """What it has found best it keeps, also while rows become many."""
+    connect = waited_for(url)
+    async with opened_on_server(url) as ledger:
+        run = await a_run(ledger, 2)
+        server = await connect({}, LineBounds())
+        await server.execute("ANALYZE")
+        with plans_of("jobs") as found:
+            claimed = await ledger.jobs.claims.take(
+                ClaimLine(run.id, endpoint=1, by_retry=False, ttl_of=lambda _: DAY_US), most=2
+            )
+        assert len(claimed.claims) == 2
+        assert found
+        for plan in found:
+            assert "Seq Scan on jobs" not in plan, plan
+        await server.close()
 
 
 async def test_what_is_sought_is_found_in_its_index(url: str) -> None:
@@ -93,6 +142,24 @@ async def test_what_is_sought_is_found_in_its_index(url: str) -> None:
             assert any(index in line for line in lines), "\n".join(lines)
             assert not any("Seq Scan on jobs" in line for line in lines), "\n".join(lines)
         await server.close()
+
+
+@contextmanager
+def plans_of(part: str) -> Iterator[list[str]]:
+    """How each question, or change, with that in it is gone about meanwhile, found where it is asked."""
+    plans: list[str] = []
+
+    def note(connection: Connection, _cursor: object, sql: str, parameters: Any, *_: object) -> None:
+        if part in sql and not sql.startswith(EXPLAIN):
+            cursor = connection.connection.cursor()
+            cursor.execute(f"{EXPLAIN} {sql}", parameters)
+            plans.append("\n".join(line for [line] in cursor.fetchall()))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield plans
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 @contextmanager

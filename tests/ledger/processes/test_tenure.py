@@ -20,6 +20,8 @@ TRUST_S, SILENCE_S = TRUST_US / SECOND_US, SILENCE_US / SECOND_US
 TAKEN_S_MAX = 9.0
 """So soon after its last beat a process counts as gone."""
 
+CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1"
+
 
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110  nobody tells of it
@@ -29,6 +31,14 @@ async def until(condition: Callable[[], bool]) -> None:
 async def stopped_owner(place: Place) -> None:
     """A process has the ledger, is connected, and beats no more."""
     await takes(await place.driver(OWNER), OWNER)
+
+
+async def cut_off_for_good(place: Place) -> None:
+    """And the server has noticed: beside others that may take a while."""
+    place.cut_off(OWNER)
+    server = await place.driver(NEXT)
+    while await server.fetchval(CONNECTED, f"orchestrator{OWNER.mark}"):
+        await anyio.sleep(0.01)
 
 
 async def test_one_that_lets_go_is_followed_at_once_and_has_left_nothing_under_way(place: Place) -> None:
@@ -59,7 +69,7 @@ async def test_whoever_comes_beside_it_is_told_who_has_it(place: Place) -> None:
 
 async def test_one_that_has_ended_without_a_word_is_waited_for_until_it_counts_as_gone(place: Place) -> None:
     await stopped_owner(place)
-    place.cut_off(OWNER)
+    await cut_off_for_good(place)
     began_s = anyio.current_time()
     async with place.tenure(NEXT) as tenure:
         assert tenure.is_successor
@@ -111,7 +121,7 @@ async def test_one_that_reaches_nobody_trusts_itself_for_some_seconds_and_again_
 
 async def test_of_several_who_wait_for_one_that_has_ended_one_takes_it_and_the_others_are_told(place: Place) -> None:
     await stopped_owner(place)
-    place.cut_off(OWNER)
+    await cut_off_for_good(place)
     owned, told = list[str](), list[str]()
 
     async def follow(process: ProcessName) -> None:
@@ -196,7 +206,7 @@ async def test_beside_one_that_has_a_part_of_it_nobody_has_it(place: Place) -> N
 async def test_a_successor_has_all_that_its_predecessor_had_and_knows_that_it_was_left(place: Place) -> None:
     await with_endpoints(place, "a", "b")
     await stopped_owner(place)
-    place.cut_off(OWNER)
+    await cut_off_for_good(place)
     async with place.tenure(NEXT) as tenure:
         assert await shards_of(place, NEXT) == [0, 1, 2]
         assert tenure.is_successor

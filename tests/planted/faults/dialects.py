@@ -188,7 +188,36 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/postgres/expressions.py::_named_in_batch",
         old='return f"{number} = ANY(ARRAY({compiler.process(element.numbers, **kw)}))"',
         new="return compiler.process(element.meets, **kw)",
-        tests=("tests/ledger/postgres/test_plans.py::test_what_is_sought_is_found_in_its_index",),
+        tests=(
+            "tests/ledger/postgres/test_plans.py::test_names_are_sought_in_their_index_in_a_run_that_has_grown_since_anybody_looked",
+        ),
+    ),
+    Fault(
+        name="known custom_ids are sought as seems best of a run of which nothing is known",
+        path="orchestrator/ledger/runs/input_rows.py::_known",
+        old="    await connection.execute(BY_NAME)\n",
+        new="",
+        tests=(
+            "tests/ledger/postgres/test_plans.py::test_names_are_sought_in_their_index_in_a_run_that_has_grown_since_anybody_looked",
+        ),
+    ),
+    Fault(
+        name="for each custom_id all rows that were removed behind it are gone through",
+        path="orchestrator/ledger/named_batches.py::NamedInBatch.__init__",
+        old="rows[name.name].between(TEXTS.c.value, TEXTS.c.value)",
+        new="rows[name.name] >= TEXTS.c.value",
+        tests=(
+            "tests/ledger/postgres/test_plans.py::test_what_was_removed_and_is_seen_by_others_still_is_not_gone_through",
+        ),
+    ),
+    Fault(
+        name="a writer goes on going through all rows of a table that was small once",
+        path="orchestrator/ledger/postgres/database.py::ServerDatabase._writing_connection",
+        old='{**settings, "enable_seqscan": "off"}',
+        new="settings",
+        tests=(
+            "tests/ledger/postgres/test_plans.py::test_a_writer_goes_by_indexes_also_where_there_are_hardly_any_rows",
+        ),
     ),
     Fault(
         name="a ledger cannot be copied from a server while one of its tables is vacuumed",
