@@ -37,7 +37,7 @@ async def cut_off_for_good(place: Place) -> None:
     """And the server has noticed: beside others that may take a while."""
     place.cut_off(OWNER)
     server = await place.driver(NEXT)
-    while await server.fetchval(CONNECTED, f"orchestrator{OWNER.mark}"):
+    while await server.fetchval(CONNECTED, f"orchestrator{OWNER.mark}"):  # noqa: ASYNC110  nobody tells of it
         await anyio.sleep(0.01)
 
 
