@@ -105,8 +105,10 @@ def requested(*words: str, **environment: str) -> Any:
 
 
 def shown(show: Callable[[], object], **environment: str) -> Result:
-    """What `show` puts on the two streams; the exit code is what it returns, if that is a number."""
-    with CliRunner().isolation(env=environment) as (stdout, stderr, output):
+    """What `show` puts on the two streams; the exit code is what it returns, if that is a number. Unless it is said, nobody
+    says how wide they are: pytest does in its workers.
+    """
+    with CliRunner().isolation(env={"COLUMNS": None, **environment}) as (stdout, stderr, output):
         code = show()
         sys.stdout.flush()
         sys.stderr.flush()
