@@ -1,8 +1,21 @@
 """Rows that are called as the texts of a batch, found name by name: how each database is told so stands in its room."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Column, ColumnElement, Select, and_, literal_column, select, true
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    ColumnElement,
+    CursorResult,
+    Executable,
+    Select,
+    and_,
+    literal_column,
+    select,
+    true,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.visitors import InternalTraversal
 
 from orchestrator.ledger.statements import TEXTS, TEXTS_IN_BATCH
@@ -30,7 +43,7 @@ class NamedInBatch(ColumnElement[bool]):
 
 def named_in_batch(key: Column[int], group: Column[int], given: BindParameter[int], name: Column[str]) -> NamedInBatch:
     """Whether a row is of the `given` group and is called as a text of the batch says; no two of a group are called so.
-    `BY_NAME` must have been executed in the same transaction.
+    A question with it is asked by `found_by_name`.
 
     PostgreSQL is told for each name to go to its place in the index of both. Its planner believes that of a group of
     which it has no statistics there are hardly any rows, and would go through all of them for each name.
@@ -44,7 +57,16 @@ class InOrderOfNames(ColumnElement[str]):
     inherit_cache = True
 
 
-BY_NAME: Final = select(InOrderOfNames())
-"""To be executed before a question with `named_in_batch`. Nothing is sorted from then on, so that only the index of the
-names is left, which has their order; and what was found best when there were few rows is not kept.
-"""
+_IN_ORDER_OF_NAMES: Final = select(InOrderOfNames())
+
+
+async def found_by_name(
+    connection: AsyncConnection, question: Executable, parameters: Mapping[str, Any]
+) -> CursorResult[*tuple[Any, ...]]:
+    """What a question with `named_in_batch` is answered.
+
+    Nothing is sorted any more in the transaction, so that only the index of the names is left, which has their order;
+    and what was found best when there were few rows is not kept.
+    """
+    await connection.execute(_IN_ORDER_OF_NAMES)
+    return await connection.execute(question, parameters)

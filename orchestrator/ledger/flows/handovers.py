@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
-from orchestrator.ledger.named_batches import BY_NAME, named_in_batch
+from orchestrator.ledger.named_batches import found_by_name, named_in_batch
 from orchestrator.ledger.runs.input_rows import JOB_NUMBERS, OpenIntake, PackedRow, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
@@ -289,8 +289,7 @@ async def with_unused_ids(
 ) -> list[tuple[Of, Mapping[str, PackedRow]]]:
     """What each has become, by ids that no row there has yet: `night-1` of one row and of another's first are two."""
     wanted = batch_of([row.custom_id for _, rows in made for row in rows])
-    await connection.execute(BY_NAME)
-    used = set((await connection.execute(_NAMES, {"run": run, **wanted})).scalars())
+    used = set((await found_by_name(connection, _NAMES, {"run": run, **wanted})).scalars())
     named: list[tuple[Of, Mapping[str, PackedRow]]] = []
     for of, given in made:
         rows: dict[str, PackedRow] = {}

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.ledger.named_batches import BY_NAME, named_in_batch
+from orchestrator.ledger.named_batches import found_by_name, named_in_batch
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads, row_metadata, runs
 from orchestrator.ledger.schema.row_codec import pack
 from orchestrator.ledger.statements import TEXTS_IN_BATCH, BulkInsert, NumberSequence, batch_of
@@ -206,8 +206,7 @@ async def _names_and_known(
 
 async def _known(connection: AsyncConnection, intake: OpenIntake, custom_ids: Iterable[str]) -> dict[str, _Known]:
     parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
-    await connection.execute(BY_NAME)
-    found = await connection.execute(_KNOWN, parameters)
+    found = await found_by_name(connection, _KNOWN, parameters)
     return {row[0]: _Known(row[1], row[2], row[3], bool(row[4]), State(row[5])) for row in found}
 
 

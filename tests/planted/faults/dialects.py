@@ -194,8 +194,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="known custom_ids are sought as seems best of a run of which nothing is known",
-        path="orchestrator/ledger/runs/input_rows.py::_known",
-        old="    await connection.execute(BY_NAME)\n",
+        path="orchestrator/ledger/named_batches.py::found_by_name",
+        old="    await connection.execute(_IN_ORDER_OF_NAMES)\n",
         new="",
         tests=(
             "tests/ledger/postgres/test_plans.py::test_names_are_sought_in_their_index_in_a_run_that_has_grown_since_anybody_looked",
