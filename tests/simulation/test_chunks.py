@@ -2,9 +2,6 @@
 find out.
 """
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from orchestrator.emulator.contract.faults import Faults
@@ -15,6 +12,7 @@ from tests.simulation.facts import Facts
 from tests.simulation.plan import Crash, Kill, Plan
 from tests.simulation.play import Play
 from tests.simulation.seeds import played
+from tests.simulation.tampering import tampered
 
 PLAN = Plan(
     scenario="chunks",
@@ -52,11 +50,8 @@ def test_each_row_has_its_own_end_whatever_becomes_of_its_chunk(world: Facts) ->
     ],
 )
 def test_a_ledger_in_which_a_row_bears_what_is_anothers_is_found_out(world: Facts, change: str, check: str) -> None:
-    before = world.ledger.read_bytes()
-    with closing(sqlite3.connect(world.ledger)) as db, db:
-        assert db.execute(change).rowcount
-    assert check in violated(world)
-    world.ledger.write_bytes(before)
+    with tampered(world.ledger, change):
+        assert check in violated(world)
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """A world in which a member of a pool loses its workers and another is refused for good, and what its checks find out."""
 
 import math
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -20,6 +18,7 @@ from tests.simulation.play import Play
 from tests.simulation.pool_checks import is_moved_unbegun
 from tests.simulation.pool_plan import MemberTrouble, MemberWeather, PoolPlan
 from tests.simulation.seeds import played
+from tests.simulation.tampering import tampered
 from tests.simulation.world import POOL_ENDPOINTS
 
 pytestmark = pytest.mark.slow
@@ -63,11 +62,8 @@ def test_what_was_moved_though_a_worker_had_it_is_found_out(world: Facts) -> Non
 
 
 def test_what_nobody_is_to_cancel_any_more_is_found_out(world: Facts) -> None:
-    before = world.ledger.read_bytes()
-    with closing(sqlite3.connect(world.ledger)) as db, db:
-        db.execute("UPDATE submissions SET cancel_at = NULL")
-    assert violated(world) == {"nothing_is_left_at_a_member"}
-    world.ledger.write_bytes(before)
+    with tampered(world.ledger, "UPDATE submissions SET cancel_at = NULL"):
+        assert violated(world) == {"nothing_is_left_at_a_member"}
 
 
 @pytest.mark.parametrize("wish", [OnUncertain.FAIL, OnUncertain.HOLD])

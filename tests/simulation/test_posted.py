@@ -1,8 +1,5 @@
 """A world in which two teams post batches while processes are killed, and what its checks find out."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from tests.simulation.checks import violated, violations
@@ -12,6 +9,7 @@ from tests.simulation.posted_front import FILES
 from tests.simulation.posted_plan import PostedPlan, ProgramPlan, Wrong
 from tests.simulation.posted_play import PostedPlay
 from tests.simulation.seeds import played
+from tests.simulation.tampering import tampered
 
 PROGRAMS = (
     ProgramPlan(team=0, begins_s=0.0, rows=4, window_s=86_400, again=2),
@@ -61,12 +59,8 @@ def test_each_batch_ends_once_and_each_request_has_one_line_whoever_is_killed(wo
     ],
 )
 def test_a_ledger_that_was_tampered_with_is_found_out(world: Facts, change: str, check: str) -> None:
-    before = world.ledger.read_bytes()
-    with closing(sqlite3.connect(world.ledger)) as db, db:
-        db.execute("PRAGMA ignore_check_constraints = ON")
-        assert db.execute(change).rowcount
-    assert check in violated(world)
-    world.ledger.write_bytes(before)
+    with tampered(world.ledger, change):
+        assert check in violated(world)
 
 
 def test_what_a_killed_process_leaves_and_what_nobody_should_be_told_is_found_out(world: Facts) -> None:

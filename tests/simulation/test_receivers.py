@@ -2,9 +2,7 @@
 is found out.
 """
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Final
 
 import pytest
@@ -16,6 +14,7 @@ from tests.simulation.message_checks import who_wants_a_rest_has_it
 from tests.simulation.plan import Lie
 from tests.simulation.play import Play
 from tests.simulation.scenarios import told
+from tests.simulation.tampering import put_back, tamper
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +31,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 @pytest.fixture
 def spoilt(world: Facts) -> Iterator[Facts]:
     """The same, to be tampered with."""
-    ledger, heard, lives = world.ledger.read_bytes(), list(world.heard), list(world.lives)
-    yield world
-    world.ledger.write_bytes(ledger)
+    heard, lives = list(world.heard), list(world.lives)
+    with put_back(world.ledger):
+        yield world
     world.heard, world.lives[:] = heard, lives
 
 
@@ -61,8 +60,7 @@ def test_each_has_heard_all_once_whatever_they_did_with_it_before(world: Facts) 
 def test_a_message_that_is_owed_and_not_told_or_told_and_not_owed_is_found_out(
     spoilt: Facts, change: str, check: str
 ) -> None:
-    with closing(sqlite3.connect(spoilt.ledger)) as db, db:
-        assert db.execute(change).rowcount
+    tamper(spoilt.ledger, change)
     assert check in violated(spoilt)
 
 

@@ -1,8 +1,6 @@
 """A world in which outputs become files, whose links fail and whose disk is away, and what its checks find out."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pytest
 
@@ -15,6 +13,7 @@ from tests.simulation.play import Play
 from tests.simulation.save_plan import Given, SavePlan
 from tests.simulation.saves import FOLDER, Outputs
 from tests.simulation.seeds import played
+from tests.simulation.tampering import tampered
 
 SAVES = SavePlan(
     given=tuple(Given),
@@ -66,9 +65,9 @@ def test_a_content_in_the_ledger_is_found_out(world: Facts) -> None:
     job = next(
         job for job, member in rows.items() if "file" in member and Outputs(SAVES, PLAN.seed).given(job) is Given.BASE64
     )
-    with closing(sqlite3.connect(world.ledger)) as db, db:
-        db.execute("UPDATE events SET detail = ? WHERE job_id = ?", (world.output_of(b'{"n":%d}' % job), job))
-    assert "the_ledger_has_no_content_of_files" in violated(world)
+    content = world.output_of(b'{"n":%d}' % job).hex()
+    with tampered(world.ledger, f"UPDATE events SET detail = CAST(x'{content}' AS TEXT) WHERE job_id = {job}"):
+        assert "the_ledger_has_no_content_of_files" in violated(world)
 
 
 @pytest.mark.slow

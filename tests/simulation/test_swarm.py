@@ -19,6 +19,7 @@ from tests.simulation.play import Play
 from tests.simulation.process import KEYS
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.seeds import played, story
+from tests.simulation.tampering import put_back, tamper
 
 API_KEY = KEYS["KEY_HERE"]
 SEEDS = (0, 5, 7, 6, 3, 8, 2, 1, 4)
@@ -101,16 +102,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Facts:
 @pytest.fixture
 def spoilt(world: Facts) -> Iterator[Facts]:
     """The same, to be tampered with."""
-    ledger, output, said = world.ledger.read_bytes(), world.runs[0].output.read_bytes(), list(world.said)
+    output, said = world.runs[0].output.read_bytes(), list(world.said)
     lives, told = list(world.lives), {remote_id: list(times) for remote_id, times in world.told.items()}
-    yield world
+    with put_back(world.ledger):
+        yield world
     world.lives[:] = lives
     world.told.clear()
     world.told.update(told)
     world.questions.clear()
     world.unanswered.clear()
     world.pauses.clear()
-    world.ledger.write_bytes(ledger)
     world.runs[0].output.write_bytes(output)
     world.said[:] = said
     world.runs[0].finished, world.failure = True, None
@@ -137,9 +138,7 @@ def test_a_world_in_which_all_went_well_violates_nothing(world: Facts) -> None:
     ],
 )
 def test_a_ledger_that_was_tampered_with_is_found_out(spoilt: Facts, change: str, check: str) -> None:
-    with closing(sqlite3.connect(spoilt.ledger)) as db, db:
-        db.execute("PRAGMA ignore_check_constraints = ON")
-        assert db.execute(change).rowcount
+    tamper(spoilt.ledger, change)
     assert check in violated(spoilt)
 
 

@@ -1,8 +1,6 @@
 """A world in which two engines share a ledger and one after the other is lost, and what its checks find out."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -16,6 +14,7 @@ from tests.simulation.engines.play import EnginesPlay
 from tests.simulation.facts import Facts
 from tests.simulation.plan import Plan
 from tests.simulation.seeds import played
+from tests.simulation.tampering import tampered
 
 pytestmark = pytest.mark.slow
 
@@ -85,11 +84,8 @@ def test_a_silence_is_found_out(world: Facts) -> None:
 
 @pytest.mark.parametrize("change", ["DELETE FROM flows WHERE id = 1", "DELETE FROM fires"])
 def test_a_fire_that_is_missing_is_found_out(world: Facts, change: str) -> None:
-    before = world.ledger.read_bytes()
-    with closing(sqlite3.connect(world.ledger)) as db, db:
-        assert db.execute(change).rowcount
-    assert violated(world) == {"each_schedule_fires_once"}
-    world.ledger.write_bytes(before)
+    with tampered(world.ledger, change):
+        assert violated(world) == {"each_schedule_fires_once"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
