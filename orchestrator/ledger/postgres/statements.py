@@ -48,8 +48,14 @@ class _Arrays(NamedTuple):
     """What makes an array of the values of each."""
 
     def of(self, columns: Iterable[Sequence[Any]]) -> list[Any]:
-        """The arrays, each of the values of one parameter."""
-        return [as_array(column) for as_array, column in zip(self.as_array, columns, strict=True)]
+        """The arrays, each of the values of one parameter. One that is unknown in all rows is an empty array: there are
+        as many rows as the longest has elements, that of a key, and what others are short of is NULL. Most of what is
+        written is so, or the same in all rows: that both are shorter to say is a thirtieth of what a step takes.
+        """
+        return [
+            as_array(() if column[0] is None and column.count(None) == len(column) else column)
+            for as_array, column in zip(self.as_array, columns, strict=True)
+        ]
 
     def update(self) -> str:
         """An UPDATE of all rows at once."""

@@ -37,18 +37,28 @@ def storable_json(text: str | None) -> str | None:
 
 def array_of_numbers(values: Sequence[float | None]) -> str:
     """The text of an array of them."""
+    if len(values) > 1 and values.count(values[0]) == len(values):
+        return _array_of_one(array_of_numbers(values[:1]), len(values))
     said = str(list(values))[1:-1]
     return "{" + said.replace("None", "NULL").replace("True", "1").replace("False", "0") + "}"
 
 
 def array_of_texts(texts: Sequence[str | None]) -> str:
     """The text of an array of them, as they can be stored."""
+    if len(texts) > 1 and texts.count(texts[0]) == len(texts):
+        return _array_of_one(array_of_texts(texts[:1]), len(texts))
     with suppress(TypeError):  # one is None
         joined = "\0".join(texts)  # type: ignore[arg-type]
         # All at once, where none has what has to be replaced: that is looked for but once.
         if joined.isascii() and joined.count("\0") == len(texts) - 1:
             return "{" + _quoted(joined).replace("\0", '","') + "}"
     return "{" + ",".join("NULL" if text is None else _quoted(_replaced(text)) for text in texts) + "}"
+
+
+def _array_of_one(array: str, times: int) -> str:
+    """An array of what is the only element of `array`, so many times."""
+    element = array[1:-1]
+    return "{" + f"{element}," * (times - 1) + element + "}"
 
 
 def _quoted(text: str) -> str:

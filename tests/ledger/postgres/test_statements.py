@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from orchestrator.ledger.expressions import greatest, least
 from orchestrator.ledger.postgres.database import ServerDatabase
-from orchestrator.ledger.schema.job_tables import counts
+from orchestrator.ledger.schema.job_tables import counts, outcomes
 from orchestrator.ledger.statements import Guarded, Many, insert_new, placeholder, replace_into, upsert
 from tests.ledger.postgres.conftest import OpenDatabase
 
@@ -50,6 +50,22 @@ async def test_many_rows_are_taken_at_once_and_none_is_nothing(connected: OpenDa
         "b": 2,
         "c": 5,
     }
+
+
+@pytest.mark.parametrize("output", [None, b"\0"])
+async def test_what_is_unknown_in_all_rows_is_so_in_each_whichever_comes_first(
+    connected: OpenDatabase, output: bytes | None
+) -> None:
+    columns = ("message", "margin_us", "output", "job_id")
+    many, order = (
+        Many(insert(outcomes), *columns),
+        select(*(outcomes.c[name] for name in columns)).order_by(outcomes.c.job_id),
+    )
+    given = [(None, None, output, job) for job in (1, 2, 3)] + [("", 0, b"x", job) for job in (4, 5)]
+    async with connected().writing() as connection:
+        for rows in (given[:2], given[2:4], given[4:]):
+            await many.execute(connection, [dict(zip(columns, each, strict=True)) for each in rows])
+        assert [tuple(each) for each in await connection.execute(order)] == given
 
 
 async def test_a_guarded_row_says_whether_it_was_as_it_had_to_be(connected: OpenDatabase) -> None:

@@ -59,6 +59,23 @@ AWKWARD = [
 ARRAYS = "SELECT $1::TEXT::TEXT[], $2::TEXT::BIGINT[], $3::TEXT::DOUBLE PRECISION[]"
 
 
+@pytest.mark.parametrize(
+    ("texts", "whole", "real"),
+    [
+        (["a,b\0"] * 3, [7] * 3, [0.5] * 3),
+        ([None] * 3, [None] * 3, [None] * 3),
+        (["a", "", "a"], [1, None, 1], [1.0, 2.0, 1.0]),
+    ],
+)
+async def test_what_is_the_same_in_all_rows_is_there_in_each(
+    connected: OpenDatabase, texts: list[str | None], whole: list[int | None], real: list[float | None]
+) -> None:
+    given = array_of_texts(texts), array_of_numbers(whole), array_of_numbers(real)
+    kept = [text and text.replace("\0", "\ufffd") for text in texts]
+    async with connected().writing() as connection:
+        assert await server_driver(connection).fetchrow(ARRAYS, *given) == (kept, whole, real)
+
+
 @pytest.mark.parametrize("known", [(), (None,), (None, None)])
 async def test_what_stands_in_arrays_comes_back_as_it_was(connected: OpenDatabase, known: tuple[None, ...]) -> None:
     """Also where one is missing."""

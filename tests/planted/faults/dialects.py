@@ -40,6 +40,20 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{SERVER}::test_rows_about_the_same_row_are_taken_one_after_the_other",),
     ),
     Fault(
+        name="what a server is not told of the first row it is told of none",
+        path="orchestrator/ledger/postgres/statements.py::_Arrays.of",
+        old="if column[0] is None and column.count(None) == len(column) else",
+        new="if column[0] is None else",
+        tests=(f"{SERVER}::test_what_is_unknown_in_all_rows_is_so_in_each_whichever_comes_first",),
+    ),
+    Fault(
+        name="what is the same in most rows is written as the same in all",
+        path="orchestrator/ledger/postgres/texts.py::array_of_numbers",
+        old="values.count(values[0]) == len(values)",
+        new="values[0] == values[-1]",
+        tests=("tests/ledger/postgres/test_texts.py::test_what_is_the_same_in_all_rows_is_there_in_each",),
+    ),
+    Fault(
         name="a server is sent a NUL in what a worker said",
         path="orchestrator/ledger/postgres/texts.py::_replaced",
         old='return text.replace("\\0", REPLACEMENT) if text.isascii() else _REFUSED.sub(REPLACEMENT, text)',
