@@ -1,6 +1,5 @@
 """What must be true of the flows of a world, whatever has befallen the engines that carry them out."""
 
-import shutil
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +37,11 @@ def whole_ledger(facts: Facts) -> Path:
 
 def set_flows_apart(facts: Facts) -> None:
     """What is checked of the runs that people look after is said of these alone."""
-    shutil.copyfile(facts.ledger, whole_ledger(facts))
-    with closing(sqlite3.connect(facts.ledger)) as db, db:
-        for statement in _APART:
-            db.execute(statement)
+    with closing(sqlite3.connect(facts.ledger)) as db, closing(sqlite3.connect(whole_ledger(facts))) as whole:
+        db.backup(whole)  # the file alone is not all of it, where a process that was killed has left a connection
+        with db:
+            for statement in _APART:
+                db.execute(statement)
 
 
 class _Flow(NamedTuple):
