@@ -81,8 +81,8 @@ browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's
 # Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
 # What Hypothesis reads of every module wherever one of its tests is collected takes eight seconds of a processor in a new
 # tree, in each process: few of the slow ones are such, and have it read when they begin.
-# They wait for half of their time, so that three processes are for two processors.
-slow: TESTERS := 3
+# They wait for more than half of their time, so that four processes are for two processors.
+slow: TESTERS := 4
 slow: $(READY)  ## the slow tests alone, without those in a browser
 	$(PYTEST) -p no:hypothesispytest -m slow -o faulthandler_timeout=500 --ignore=tests/dashboard/browser
 
