@@ -11,6 +11,7 @@ from openai import AuthenticationError, BadRequestError, InternalServerError, No
 from openai.types.file_create_params import ExpiresAfter
 
 from orchestrator.api.batch_api.file_store import UNCLAIMED_US
+from orchestrator.api.batch_api.refusals import RequestRefusedError
 from orchestrator.settings.batch_api.batch_api_settings import MB, BatchApiSettings
 from orchestrator.units import DAY_US, SECOND_US
 from tests.batch_api.harness import at_files
@@ -166,6 +167,15 @@ async def test_what_does_not_fit_in_is_refused_and_the_oldest_are_told(tmp_path:
         assert site.stored == sorted([oldest.id, kept.id])
         await site.client("ka").files.delete(oldest.id)
         await site.client("ka").files.create(file=b"x" * (MB // 2), purpose="batch")
+
+
+async def test_what_came_while_other_things_filled_the_room_leaves_nothing_on_the_disk(tmp_path: Path) -> None:
+    async with at_files(tmp_path, BatchApiSettings(storage_megabytes_max=1, file_megabytes_max=1)) as site:
+        with site.store.coming("file-late") as content:
+            content.write(b"x")
+            with pytest.raises(RequestRefusedError):
+                await site.store.add("team-a", content, filename="f", size=MB + 1, expires_at=None)
+        assert site.stored == []
 
 
 @pytest.mark.parametrize(

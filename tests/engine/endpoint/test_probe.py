@@ -151,3 +151,4 @@ async def test_jobs_of_an_earlier_process_show_that_the_key_has_worked(tmp_path:
         await p.begin()
         await p.finish()
         assert await p.counts() == {"succeeded": 1}
+        assert not any("going on" in warning for warning in p.warnings), "it was given up"

@@ -205,6 +205,7 @@ async def test_what_is_left_is_told_of_no_shard_whose_owner_between_has_left_not
         first.endpoints_left.leave(1, EndpointLeft(1, {}))
         [taken] = first.shards
         await first.give(taken)
+        assert first.endpoints_left.text == "{}"
         async with member(url, SECOND) as second:
             await second.take([1])
             assert second.endpoints_left.of(1) == EndpointLeft(1, {})

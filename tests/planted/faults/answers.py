@@ -55,7 +55,7 @@ FAULTS: tuple[Fault, ...] = (
         name="an answer that cannot be read ends a job at its deadline",
         path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.after_no_news",
         old="if now < safe_until(job, self._agreed_us(job)):",
-        new="if now < safe_until(job, self._endpoint.estimates.retention_us(job.run)):",
+        new="if now < safe_until(job, self._agreed_us(job)) - 10 * SECOND_US:",
         tests=(
             NO_NEWS + "test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again",
             NO_NEWS + "test_the_record_of_a_finished_job_counts_at_any_time_before",

@@ -50,7 +50,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/batch_api/file_store.py::FileStore.add",
         old="if not is_added:\n    await self._unlink([file.id])",
         new="if not is_added:\n    pass",
-        tests=(f"{_FILES}::test_what_does_not_fit_in_is_refused_and_the_oldest_are_told",),
+        tests=(f"{_FILES}::test_what_came_while_other_things_filled_the_room_leaves_nothing_on_the_disk",),
     ),
     Fault(
         name="uploads that come at once are each promised the same room",

@@ -229,7 +229,7 @@ FAULTS: tuple[Fault, ...] = (
         old="taken_at = {now}, handover = NULL",
         new="taken_at = {now}",
         tests=(
-            "tests/ledger/processes/test_shard_owner.py::test_how_endpoints_are_left_comes_with_their_shard_and_to_one_alone",
+            "tests/ledger/processes/test_shard_owner.py::test_how_one_was_left_that_an_owner_between_had_who_is_dead_is_news_of_nobody",
         ),
     ),
     Fault(
