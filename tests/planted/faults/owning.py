@@ -278,9 +278,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a process that is there for a run of its own has what others need as its own",
-        path="orchestrator/api/hosting/shard_ability.py::ShardAbility.of",
-        old="if self._is_of_others(shard) or self._lacks(shard) is not None:",
-        new="if self._lacks(shard) is not None:",
+        path="orchestrator/api/hosting/shard_ability.py::ShardAbility._is_of_others",
+        old="self.only is not None and self.only not in self._runs.get(shard, ())",
+        new="False",
         tests=(
             f"{RUN_SHARE}::test_who_comes_to_serve_has_all_but_the_shard_of_the_run_and_that_too_once_it_is_stopped",
         ),
