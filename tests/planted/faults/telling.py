@@ -82,10 +82,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/monitoring/abandonments.py::Abandonments.owe",
         old='"due_at": until}',
         new='"due_at": now}',
-        tests=(
-            f"{_WATCH}::test_a_dashboard_that_dies_with_a_message_out_has_the_next_one_send_it_under_its_id",
-            f"{_LEDGER}::test_it_is_owed_once_and_is_his_who_was_first_for_a_while",
-        ),
+        tests=(f"{_LEDGER}::test_it_is_owed_once_and_is_his_who_was_first_for_a_while",),
     ),
     Fault(
         name="that nobody works is said while somebody has just begun to",
