@@ -305,8 +305,10 @@ async def test_what_a_dead_line_has_left_at_the_server_holds_nobody_up(url: str,
         with pytest.raises(LedgerUnavailableError):
             await add()
         proxy.is_swallowing = False
+        began_s = anyio.current_time()
         async with database.writing() as connection:
             await connection.execute(ADD, {"name": "b"})
+        assert anyio.current_time() - began_s < BOUNDS.still_s, "whoever waits ends it, too, but later"
         assert await names(database) == ["b"]
         assert await connected().asked(ENDED, {"pid": left[0]}, Result.all) == []
 
