@@ -35,7 +35,7 @@ from tests.simulation.world import URL
 JOBS = 6
 SETTINGS = RunSettings(via=Via.HTTP, path="/work", pods=1, pod_template=TEMPLATE, queue_depth=1)
 UNDECIDED_S = UNDECIDED_US / SECOND_US
-SLOW_S = 25.0
+SLOW_S = 29.0
 """The account takes so long: two after each other wait for longer than runs may be about to be served."""
 
 
