@@ -52,9 +52,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="people's code leaves an Orchestrator in a closed loop, and the next one waits for it without end",
-        path="orchestrator/ledger/sqlite/file_locks.py::dispatcher_lock",
-        old="refuse_abandoned_file(ledger)",
-        new="",
+        path="orchestrator/ledger/sqlite/file_locks.py::refuse_abandoned_file",
+        old='_refuse_left(companion_of(ledger, Companion.LOCK), f"{ledger}:")',
+        new="pass",
         tests=("tests/api/test_abandoned.py::test_who_comes_after_it_is_told_that_its_loop_is_closed",),
     ),
     Fault(
