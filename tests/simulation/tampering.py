@@ -23,16 +23,17 @@ def put_back(ledger: Path) -> Iterator[None]:
                 kept.backup(db)
 
 
-def tamper(ledger: Path, change: str) -> None:
-    """Makes a change, which has to change something, though constraints forbid it."""
+def tamper(ledger: Path, change: str) -> int:
+    """Makes a change, which has to change something, though constraints forbid it; returns of how many rows."""
     with closing(sqlite3.connect(ledger)) as db, db:
         db.execute("PRAGMA ignore_check_constraints = ON")
-        assert db.execute(change).rowcount, "nothing was changed"
+        changed = db.execute(change).rowcount
+    assert changed, "nothing was changed"
+    return changed
 
 
 @contextmanager
-def tampered(ledger: Path, change: str) -> Iterator[None]:
-    """The ledger with a change in it."""
+def tampered(ledger: Path, change: str) -> Iterator[int]:
+    """The ledger with a change in it, of so many rows."""
     with put_back(ledger):
-        tamper(ledger, change)
-        yield
+        yield tamper(ledger, change)

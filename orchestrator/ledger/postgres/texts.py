@@ -37,7 +37,7 @@ def storable_json(text: str | None) -> str | None:
 
 def array_of_numbers(values: Sequence[float | None]) -> str:
     """The text of an array of them."""
-    if len(values) > 1 and values.count(values[0]) == len(values):
+    if _are_the_same(values):
         return _array_of_one(array_of_numbers(values[:1]), len(values))
     said = str(list(values))[1:-1]
     return "{" + said.replace("None", "NULL").replace("True", "1").replace("False", "0") + "}"
@@ -45,7 +45,7 @@ def array_of_numbers(values: Sequence[float | None]) -> str:
 
 def array_of_texts(texts: Sequence[str | None]) -> str:
     """The text of an array of them, as they can be stored."""
-    if len(texts) > 1 and texts.count(texts[0]) == len(texts):
+    if _are_the_same(texts):
         return _array_of_one(array_of_texts(texts[:1]), len(texts))
     with suppress(TypeError):  # one is None
         joined = "\0".join(texts)  # type: ignore[arg-type]
@@ -53,6 +53,11 @@ def array_of_texts(texts: Sequence[str | None]) -> str:
         if joined.isascii() and joined.count("\0") == len(texts) - 1:
             return "{" + _quoted(joined).replace("\0", '","') + "}"
     return "{" + ",".join("NULL" if text is None else _quoted(_replaced(text)) for text in texts) + "}"
+
+
+def _are_the_same(values: Sequence[str | float | None]) -> bool:
+    """Whether there are several, and all are equal."""
+    return len(values) > 1 and values.count(values[0]) == len(values)
 
 
 def _array_of_one(array: str, times: int) -> str:

@@ -48,7 +48,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is the same in most rows is written as the same in all",
-        path="orchestrator/ledger/postgres/texts.py::array_of_numbers",
+        path="orchestrator/ledger/postgres/texts.py::_are_the_same",
         old="values.count(values[0]) == len(values)",
         new="values[0] == values[-1]",
         tests=("tests/ledger/postgres/test_texts.py::test_what_is_the_same_in_all_rows_is_there_in_each",),

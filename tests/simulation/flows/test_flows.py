@@ -82,7 +82,8 @@ _ROW = "(SELECT id FROM jobs WHERE run_id = (SELECT id FROM runs WHERE name LIKE
     ],
 )
 def test_what_went_wrong_with_a_flow_is_found_out(world: Facts, change: str, check: str) -> None:
-    with tampered(whole_ledger(world), change):
+    with tampered(whole_ledger(world), change) as changed:
+        assert changed == 1
         assert check in violated(world)
 
 
